@@ -1,0 +1,3 @@
+//! `agency`: the daemon that runs AI coding CLIs on repositories and believes nothing they say.
+pub mod model;
+pub mod protocol;

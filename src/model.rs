@@ -1,0 +1,33 @@
+//! The words that the pure part and the shell share. It holds no protocol's words and does no IO.
+//!
+//! A [`Wake`] goes in, a [`Decision`] comes out; everything else here is what these two are made of.
+//! What a decision holds is also what the journal stores, so the types below `Decision` derive serde on purpose:
+//! their JSON form is the journal's format, and `tests/compat/` keeps old journals that must load.
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod decision;
+mod effect;
+mod escalation;
+mod facts;
+mod ids;
+mod interest;
+mod rejection;
+mod table;
+mod text;
+mod time;
+mod wake;
+
+pub use decision::{Builder, Decision, Keyed, Memo};
+pub use effect::{Answer, Effect, Event, Query, Spawn, TreeRef};
+pub use escalation::{Cause, Escalation, Severity};
+pub use facts::{
+    Busy, Change, Checkout, Fact, FileSeen, FileState, PlannedCommit, Snapshot, Unreadable,
+    WholeFile,
+};
+pub use ids::{CommitId, Digest, Key, RelPath, RelPathError, RowId, RuleId, RunId, Seat, TreeId};
+pub use interest::{Interest, Shape, WatchedFile, WatchedTree};
+pub use rejection::Rejection;
+pub use table::{Lookup, lookup};
+pub use text::{Bytes, clip, fence};
+pub use time::{Deadline, Now, Ticks, Timestamp};
+pub use wake::{Command, Outcome, RunEnd, RunEvent, Verb, Wake};

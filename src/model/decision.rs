@@ -1,0 +1,113 @@
+//! What a protocol wants done now. A decision is a value: the journal stores it before anything is done.
+
+use super::{Deadline, Effect, Fact, Key, Rejection, RowId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The table row that moved the protocol, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<RowId>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rejections: Vec<Rejection>,
+    /// In the order in which they must happen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<Keyed>,
+    /// The answers that this decision rests on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub used: Vec<(Key, Fact)>,
+    /// What the protocol will know after this decision.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memo: Vec<Memo>,
+    #[serde(skip)]
+    pub next_deadline: Option<Deadline>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keyed {
+    pub key: Key,
+    pub effect: Effect,
+}
+
+/// One entry of a protocol's durable memory: set, or forgotten when `value` is `None`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memo {
+    pub name: String,
+    pub value: Option<Value>,
+}
+
+impl Decision {
+    /// Nothing to journal, nothing to do.
+    pub fn is_quiet(&self) -> bool {
+        self.row.is_none()
+            && self.rejections.is_empty()
+            && self.effects.is_empty()
+            && self.memo.is_empty()
+    }
+
+    /// Only questions and memory: nothing that could be done twice, so the journal need not be synced for it.
+    pub fn only_asks(&self) -> bool {
+        self.row.is_none()
+            && self.rejections.is_empty()
+            && self
+                .effects
+                .iter()
+                .all(|keyed| matches!(keyed.effect, Effect::Ask { .. } | Effect::Lease { .. }))
+    }
+}
+
+/// Builds a decision; gives every effect its key.
+#[derive(Debug)]
+pub struct Builder {
+    prefix: String,
+    decision: Decision,
+}
+
+impl Builder {
+    /// `number` counts the decisions of this protocol in this repository, so that keys are unique and repeatable.
+    pub fn new(protocol: &str, number: u64) -> Self {
+        Self { prefix: format!("{protocol}-{number}"), decision: Decision::default() }
+    }
+
+    /// The key of the decision as a whole.
+    pub fn key(&self) -> &str {
+        &self.prefix
+    }
+
+    pub fn row(&mut self, row: RowId) -> &mut Self {
+        self.decision.row = Some(row);
+        self
+    }
+
+    pub fn reject(&mut self, rejection: Rejection) -> &mut Self {
+        self.decision.rejections.push(rejection);
+        self
+    }
+
+    pub fn effect(&mut self, effect: Effect) -> &mut Self {
+        let key = Key::new(format!("{}.{}", self.prefix, self.decision.effects.len()));
+        self.decision.effects.push(Keyed { key, effect });
+        self
+    }
+
+    pub fn used(&mut self, key: Key, fact: Fact) -> &mut Self {
+        self.decision.used.push((key, fact));
+        self
+    }
+
+    pub fn remember(&mut self, name: &str, value: impl Serialize) -> &mut Self {
+        let value = serde_json::to_value(value).expect("BUG: memory must be plain data");
+        self.decision.memo.push(Memo { name: name.to_owned(), value: Some(value) });
+        self
+    }
+
+    pub fn forget(&mut self, name: &str) -> &mut Self {
+        self.decision.memo.push(Memo { name: name.to_owned(), value: None });
+        self
+    }
+
+    pub fn finish(self) -> Decision {
+        self.decision
+    }
+}

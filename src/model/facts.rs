@@ -1,0 +1,127 @@
+//! What the shell tells the pure part about the world. Facts are never decisions.
+
+use super::{CommitId, Digest, RelPath, Timestamp, TreeId};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// One watched file as it was when we last looked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSeen {
+    pub path: RelPath,
+    pub state: FileState,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileState {
+    Absent,
+    Whole(WholeFile),
+    Unreadable(Unreadable),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WholeFile {
+    pub bytes: Arc<[u8]>,
+    pub digest: Digest,
+    /// When the file was written, by its own stamp.
+    pub written: Timestamp,
+    /// When we first saw these bytes.
+    pub seen: Timestamp,
+}
+
+/// A file that no safe read accepts (DM-04): a link, a pipe, a device, a second name, too large.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// What it is, such as `a symbolic link`.
+    pub found: String,
+    /// What it must be, such as `a plain file of at most 1048576 bytes`.
+    pub wanted: String,
+}
+
+/// Where the owner's checkout stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkout {
+    /// `None` while HEAD is detached.
+    pub branch: Option<String>,
+    /// `None` before the first commit.
+    pub head: Option<CommitId>,
+    pub busy: Option<Busy>,
+}
+
+/// Something of the owner's is under way in the checkout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Busy {
+    Merge,
+    Rebase,
+    CherryPick,
+    Revert,
+    Bisect,
+    IndexLock,
+}
+
+impl Busy {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Merge => "a merge is under way",
+            Self::Rebase => "a rebase is under way",
+            Self::CherryPick => "a cherry-pick is under way",
+            Self::Revert => "a revert is under way",
+            Self::Bisect => "a bisect is under way",
+            Self::IndexLock => "`index.lock` lies in the git directory",
+        }
+    }
+}
+
+/// A file that differs between two trees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    pub path: RelPath,
+    /// The new side as `mode object`, or `None` if the file is gone.
+    pub to: Option<(String, String)>,
+    /// The file is not in the older tree.
+    pub new: bool,
+}
+
+/// A tree as it was at one moment, kept under `refs/agency/`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    pub tree: TreeId,
+    pub checkout: Checkout,
+    /// What differs from HEAD: work of somebody's that is not committed yet.
+    pub dirty: Vec<RelPath>,
+    /// What differs from the snapshot that was named in the question.
+    pub changed: Vec<Change>,
+    /// Digest over every ref but ours.
+    pub refs: Digest,
+}
+
+/// A commit that does not exist yet but whose id is known: parent, tree, message, identity and dates are fixed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedCommit {
+    pub id: CommitId,
+    pub tree: TreeId,
+    pub branch: String,
+    pub parent: Option<CommitId>,
+    pub message: String,
+    pub date: Timestamp,
+    /// What it changes against its parent.
+    pub changes: Vec<Change>,
+}
+
+/// The answer to a question. Answers that a decision used are journalled with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fact {
+    Snapshot(Snapshot),
+    Planned(PlannedCommit),
+    Yes,
+    No,
+    Digest(Option<Digest>),
+    Lines(Option<u64>),
+    File(Option<super::Bytes>),
+    Changes(Vec<Change>),
+    /// The tree is not under git.
+    NoGit,
+    /// The question could not be answered; the words say why.
+    Unknown(String),
+}

@@ -1,0 +1,199 @@
+//! Names of things, each its own type, so that no two can be swapped. They say nothing about where a thing lives.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(String);
+
+        impl $name {
+            pub fn new(text: impl Into<String>) -> Self {
+                Self(text.into())
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({})", stringify!($name), self.0)
+            }
+        }
+    };
+}
+
+name!(
+    /// A line of the conformance list or of a protocol's table of refusals, such as `LP-05`.
+    RuleId
+);
+name!(
+    /// A row of a transition table, such as `RL3`.
+    RowId
+);
+name!(
+    /// One effect of one decision. Unique in a repository's journal, the same when decided again.
+    Key
+);
+name!(
+    /// One run: one process tree, one folder.
+    RunId
+);
+name!(
+    /// A name that a protocol gives to somebody who works: `codex`, `builder`.
+    Seat
+);
+name!(
+    /// A git commit, in full hex.
+    CommitId
+);
+name!(
+    /// A git tree, in full hex.
+    TreeId
+);
+
+/// SHA-256 of some bytes, in hex.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Digest(String);
+
+impl Digest {
+    pub fn of(bytes: &[u8]) -> Self {
+        Self::finish(Sha256::new().chain_update(bytes))
+    }
+
+    /// For bytes that arrive in pieces.
+    pub fn finish(hasher: Sha256) -> Self {
+        let hex = hasher.finalize().iter().fold(String::with_capacity(64), |mut hex, byte| {
+            use fmt::Write as _;
+            write!(hex, "{byte:02x}").expect("writing to a String cannot fail");
+            hex
+        });
+        Self(hex)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Enough to tell digests apart by eye.
+    pub fn short(&self) -> &str {
+        self.0.get(..12).unwrap_or(&self.0)
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({})", self.short())
+    }
+}
+
+/// A path inside a tree: relative, `/`-separated, never out of it (SE-02).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RelPath(String);
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{found}` is not a path inside the repository")]
+pub struct RelPathError {
+    found: String,
+}
+
+impl RelPath {
+    pub fn new(text: impl Into<String>) -> Result<Self, RelPathError> {
+        let text = text.into();
+        let inside = !text.is_empty()
+            && text.len() <= 4096
+            && !text.contains(['\0', '\n', '\r'])
+            && text.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        if inside { Ok(Self(text)) } else { Err(RelPathError { found: text }) }
+    }
+
+    /// For paths that are written in our own source.
+    pub fn fixed(text: &'static str) -> Self {
+        Self::new(text).expect("BUG: a path in our own source must be relative")
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn file_name(&self) -> &str {
+        self.0.rsplit('/').next().unwrap_or(&self.0)
+    }
+
+    pub fn join(&self, name: &str) -> Result<Self, RelPathError> {
+        Self::new(format!("{}/{name}", self.0))
+    }
+}
+
+impl TryFrom<String> for RelPath {
+    type Error = RelPathError;
+
+    fn try_from(text: String) -> Result<Self, RelPathError> {
+        Self::new(text)
+    }
+}
+
+impl From<RelPath> for String {
+    fn from(path: RelPath) -> Self {
+        path.0
+    }
+}
+
+impl AsRef<std::path::Path> for RelPath {
+    fn as_ref(&self) -> &std::path::Path {
+        std::path::Path::new(&self.0)
+    }
+}
+
+impl fmt::Display for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RelPath({})", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_never_leaves_the_repository() {
+        for bad in ["", "/etc/passwd", "../x", "a/../b", "a//b", "./a", "a/", "a\0b", "a\nb"] {
+            assert!(RelPath::new(bad).is_err(), "{bad:?} must be refused");
+        }
+        for good in ["a", ".agent-status.json", "reviews/x y.md", "-option", "a/..b"] {
+            assert!(RelPath::new(good).is_ok(), "{good:?} must be accepted");
+        }
+    }
+
+    #[test]
+    fn a_digest_is_the_sha256_in_hex() {
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(Digest::of(b"").as_str(), empty);
+    }
+}

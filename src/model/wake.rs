@@ -1,0 +1,149 @@
+//! Why a protocol looks again. A wake carries facts; it never carries an order.
+
+use super::{Checkout, Decision, Effect, Fact, FileSeen, Key, RunId, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug)]
+pub enum Wake {
+    /// A watched file, as it is now.
+    File(FileSeen),
+    /// The owner's checkout, as it is now.
+    Checkout(Checkout),
+    Run(RunEvent),
+    /// The answer to an `Ask`.
+    Fact {
+        key: Key,
+        value: Fact,
+    },
+    /// One of our own decisions is in the journal.
+    Decided(Decision),
+    /// An effect is finished and journalled.
+    Done {
+        key: Key,
+    },
+    /// An effect failed; the words say why. The protocol decides what follows.
+    Failed {
+        key: Key,
+        effect: Effect,
+        cause: String,
+    },
+    Command(Command),
+    /// A deadline came.
+    Deadline,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunEvent {
+    Started { run: RunId, at: Timestamp },
+    Ended(RunEnd),
+}
+
+/// How a run ended, as we saw it. What the agent says of itself is not in here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunEnd {
+    pub run: RunId,
+    pub outcome: Outcome,
+    pub ended_at: Timestamp,
+    /// The end of its output, for people and for evidence.
+    #[serde(default)]
+    pub tail: String,
+}
+
+/// Classes of ends (SU-05). Whether the expected file is there is for the protocol to see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It exited with 0.
+    Ok,
+    Crash {
+        how: String,
+    },
+    /// One of our limits ended it: `first-output`, `silence`, `wall-clock`.
+    Timeout {
+        limit: String,
+    },
+    /// We stopped it; `why` is the reason given then.
+    Stopped {
+        why: String,
+    },
+    /// Nobody knows how it ended. Never a success.
+    Lost,
+    UsageLimit {
+        until: Option<Timestamp>,
+    },
+    Auth {
+        said: String,
+    },
+    Denied {
+        what: String,
+    },
+}
+
+impl Outcome {
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Crash { .. } => "crash",
+            Self::Timeout { .. } => "timeout",
+            Self::Stopped { .. } => "stopped",
+            Self::Lost => "lost",
+            Self::UsageLimit { .. } => "usage-limit",
+            Self::Auth { .. } => "auth",
+            Self::Denied { .. } => "denied",
+        }
+    }
+
+    /// The word, and what is known beyond it.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::Ok => "exited with 0".to_owned(),
+            Self::Crash { how } => format!("crashed: {how}"),
+            Self::Timeout { limit } => format!("passed its {limit} limit and was ended"),
+            Self::Stopped { why } => format!("was stopped: {why}"),
+            Self::Lost => "is lost: nobody saw how it ended".to_owned(),
+            Self::UsageLimit { until: Some(until) } => {
+                format!("hit a usage limit until {}", until.format("%Y-%m-%dT%H:%M:%SZ"))
+            }
+            Self::UsageLimit { until: None } => "hit a usage limit".to_owned(),
+            Self::Auth { said } => format!("could not sign in: {said}"),
+            Self::Denied { what } => format!("was denied: {what}"),
+        }
+    }
+}
+
+/// Something a person asks for. Judged by the same tables as everything else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    pub id: String,
+    /// The protocol it is for; `None`: whichever it concerns.
+    pub protocol: Option<String>,
+    pub verb: Verb,
+    #[serde(default)]
+    pub args: BTreeMap<String, String>,
+    /// Who asked, for the journal.
+    pub by: String,
+}
+
+impl Command {
+    pub fn arg(&self, name: &str) -> Option<&str> {
+        self.args.get(name).map(String::as_str)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verb {
+    /// Begin: the protocol's files do not exist yet.
+    Init,
+    /// The owner has seen why the repository is held, and lets it go on.
+    Resume,
+    /// Take what is in the repository as the truth.
+    Adopt,
+    /// Put back what the journal knows.
+    Restore,
+    /// Move by hand, past the table.
+    Inject,
+    /// End a run.
+    Stop,
+}

@@ -1,0 +1,35 @@
+//! The seam: how a protocol plugs in. Pure: no IO, no clock, no environment.
+#![warn(clippy::wildcard_enum_match_arm)]
+
+pub mod review_loop;
+
+use crate::model::{Decision, Interest, Now, Wake};
+use serde_json::Value;
+
+/// One protocol in one repository. The index inside is derived: journal and files rebuild it at any time.
+pub trait Protocol: Send {
+    fn name(&self) -> &'static str;
+
+    /// The files it wants to be told about.
+    fn interest(&self) -> Interest;
+
+    /// Takes in one wake and updates the index. O(change).
+    fn absorb(&mut self, wake: &Wake);
+
+    /// Everything this protocol wants done now. Same index and time, same answer.
+    fn decide(&self, now: Now) -> Decision;
+
+    /// What `agency status` shows of it.
+    fn status(&self, now: Now) -> Status;
+}
+
+/// A protocol's line in `agency status`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// One sentence for people.
+    pub summary: String,
+    /// Why it waits for its owner, if it does.
+    pub held: Option<String>,
+    /// The same for machines.
+    pub detail: Value,
+}
