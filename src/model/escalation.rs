@@ -1,6 +1,6 @@
 //! What the owner must hear. How it reaches them is not known here.
 
-use super::RuleId;
+use super::{Digest, RuleId};
 use serde::{Deserialize, Serialize};
 
 /// What makes two messages the same one. Resolving a cause ends its epoch; the repository is added by the shell.
@@ -10,6 +10,15 @@ pub struct Cause {
     pub rule: RuleId,
     pub subject: String,
     pub epoch: u64,
+}
+
+impl Cause {
+    /// The stable id of the escalation: the same cause in the same repository gives the same id.
+    pub fn id(&self, repo: &str) -> String {
+        let Self { protocol, rule, subject, epoch } = self;
+        let text = format!("{repo}\n{protocol}\n{rule}\n{epoch}\n{subject}");
+        Digest::of(text.as_bytes()).short().to_owned()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! Why a protocol looks again. A wake carries facts; it never carries an order.
 
-use super::{Checkout, Decision, Effect, Fact, FileSeen, Key, RunId, Timestamp};
+use super::{Checkout, Decision, Effect, Fact, FileSeen, Key, RunId, Timestamp, TreeRef};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,15 +22,38 @@ pub enum Wake {
     Done {
         key: Key,
     },
-    /// An effect failed; the words say why. The protocol decides what follows.
+    /// A `Lease` was granted. Said again after a restart for each lease that is still held.
+    Leased {
+        tree: TreeRef,
+    },
+    /// An effect failed. The protocol decides what follows.
     Failed {
         key: Key,
         effect: Effect,
-        cause: String,
+        failure: Failure,
     },
     Command(Command),
     /// A deadline came.
     Deadline,
+}
+
+/// Why an effect could not be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    pub kind: FailureKind,
+    /// What the system said, for people.
+    pub said: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// The branch is no longer where the plan expected it.
+    Moved,
+    /// The remote has commits that we do not have.
+    NotFastForward,
+    /// Disk, network, process: it may work later.
+    Broken,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

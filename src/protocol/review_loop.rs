@@ -1,1 +1,127 @@
-//! stub
+//! The review loop (spec 1): two agents, one flag, six rows. It decides; it reads and writes nothing.
+//!
+//! `index.rs` holds what is known now, `memory.rs` what is known for ever, `decide.rs` the order of duties.
+
+mod away;
+mod command;
+mod decide;
+mod flag;
+mod hold;
+mod index;
+mod memory;
+mod moving;
+mod prompt;
+mod secrets;
+mod steps;
+pub mod table;
+mod tamper;
+mod turn;
+
+use super::{Protocol, Status};
+use crate::model::{Decision, Interest, Now, RelPath, Seat, Shape, Wake, WatchedFile};
+use index::Index;
+use serde_json::json;
+use std::{collections::BTreeMap, time::Duration};
+
+pub const NAME: &str = "loop";
+pub const STATE: &str = ".review-loop-state.json";
+pub const MANDATES: &str = "owner-mandates.json";
+pub const RESPONSE: &str = "ENG_REVIEW_RESPONSE.md";
+pub const COMMENTS: &str = "ENG_REVIEW_COMMENTS.md";
+pub const CODEBASE: &str = "CODEBASE.md";
+const FILES: [(&str, Shape); 6] = [
+    (flag::PATH, Shape::Json),
+    (STATE, Shape::Json),
+    (MANDATES, Shape::Json),
+    (RESPONSE, Shape::Text),
+    (COMMENTS, Shape::Text),
+    (CODEBASE, Shape::Text),
+];
+const FILE_MAX: u64 = 1 << 20;
+
+/// The limits of the loop. The defaults are the spec's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub flag_max_age: Duration,
+    pub max_rejections: u32,
+    pub max_rounds: u32,
+    pub settle: Duration,
+    pub push: bool,
+    /// Tries after the first and the first wait between them, for each seat.
+    pub tries: BTreeMap<Seat, (u32, Duration)>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            flag_max_age: Duration::from_secs(30 * 60),
+            max_rejections: 3,
+            max_rounds: 8,
+            settle: Duration::from_secs(30),
+            push: false,
+            tries: BTreeMap::new(),
+        }
+    }
+}
+
+/// Where this loop lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Distinguishes runs of different repositories.
+    pub repo: String,
+    pub git: bool,
+}
+
+pub struct ReviewLoop {
+    limits: Limits,
+    place: Place,
+    index: Index,
+}
+
+impl ReviewLoop {
+    pub fn new(place: Place, limits: Limits) -> Self {
+        Self { limits, place, index: Index::default() }
+    }
+}
+
+impl Protocol for ReviewLoop {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn interest(&self) -> Interest {
+        let files = FILES.map(|(path, shape)| WatchedFile {
+            path: RelPath::fixed(path),
+            shape,
+            limit: FILE_MAX,
+        });
+        Interest { files: files.to_vec(), trees: Vec::new() }
+    }
+
+    fn absorb(&mut self, wake: &Wake) {
+        self.index.absorb(wake);
+    }
+
+    fn decide(&self, now: Now) -> Decision {
+        decide::decide(self, now)
+    }
+
+    fn status(&self, now: Now) -> Status {
+        let memory = &self.index.memory;
+        let held = memory.holds.first().map(|hold| hold.summary.clone());
+        let Some(state) = &memory.state else {
+            let summary =
+                held.clone().unwrap_or_else(|| "no loop; `agency loop init` begins one".to_owned());
+            return Status { summary, held, detail: json!(null) };
+        };
+        let summary = turn::summary(self, state, now);
+        let mut detail = json!({
+            "step": state.current_step, "round": state.current_round, "phase": state.phase.word(),
+            "status": state.status, "holder": state.active_agent.word(),
+            "steps": state.steps, "steps_complete": state.steps_complete,
+            "rejections": memory.refusals.in_a_row, "last_rejection": memory.refusals.last,
+        });
+        detail["away"] = json!(memory.away.as_ref().map(|cause| &cause.subject));
+        Status { summary, held, detail }
+    }
+}

@@ -1,0 +1,254 @@
+//! What the owner asks of the loop: begin, resume, adopt, restore, inject, stop. The same journal as everything else.
+
+use super::{
+    ReviewLoop, STATE, hold,
+    memory::{Anchor, LoopState, Moving, Refusals, Turn, WayOut},
+    moving, steps,
+    table::{Holder, Phase},
+};
+use crate::model::{
+    Answer, Builder, Bytes, Command, Decision, Digest, Effect, Now, RelPath, Severity, Verb, clip,
+};
+
+/// Answers the oldest command that is for us.
+pub(super) fn answer(it: &ReviewLoop, now: Now) -> Option<Decision> {
+    let command = it.index.commands.first()?;
+    let verb = match command.verb {
+        Verb::Init => init,
+        Verb::Resume => resume,
+        Verb::Adopt => adopt,
+        Verb::Restore => restore,
+        Verb::Inject => inject,
+        Verb::Stop => stop,
+    };
+    let (mut decision, answer) = match verb(it, command, now) {
+        Ok((decision, text)) => (decision, Answer { accepted: true, text }),
+        Err(text) => (it.builder(), Answer { accepted: false, text }),
+    };
+    decision.effect(Effect::Reply { command: command.id.clone(), answer });
+    Some(decision.finish())
+}
+
+/// What to do and what to say, or why not.
+type Outcome = Result<(Builder, String), String>;
+
+fn init(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
+    let steps = match (command.arg("steps"), command.arg("plan")) {
+        (Some(list), _) => steps::from_list(list)?,
+        (None, Some(plan)) => steps::from_plan(plan)?,
+        (None, None) => return Err("no steps; give --steps 1,2,3 or --plan FILE".to_owned()),
+    };
+    let memory = &it.index.memory;
+    let running = memory.state.as_ref().filter(|state| state.phase != Phase::Complete);
+    if let Some(state) = running {
+        return Err(format!("a loop is under way at step `{}`", state.current_step));
+    }
+    let seen = it.index.whole(STATE).map(|file| file.digest.clone());
+    if seen.is_some() && memory.state.is_none() {
+        return Err(format!(
+            "`{STATE}` is here but not in our journal; `agency adopt` takes it over"
+        ));
+    }
+    let anchor = anchor_here(it)?;
+    let state = LoopState {
+        current_step: steps[0].clone(),
+        current_round: 1,
+        phase: Phase::Propose,
+        status: "starting".to_owned(),
+        active_agent: Holder::Builder,
+        steps,
+        steps_complete: Vec::new(),
+        history: Vec::new(),
+        escalations: Vec::new(),
+        last_updated: now.wall,
+    };
+    let text = format!("the loop begins at step `{}`", state.current_step);
+    let mut decision = it.builder();
+    write_state(&mut decision, &state, seen);
+    decision.remember("refusals", Refusals::default());
+    decision.remember("turn", Turn::new(now.wall, it.limits.max_rounds));
+    remember_anchor(&mut decision, anchor);
+    Ok((decision, text))
+}
+
+/// Where the loop lives from now on. Without git there is nothing to remember.
+fn anchor_here(it: &ReviewLoop) -> Result<Option<Anchor>, String> {
+    if !it.place.git {
+        return Ok(None);
+    }
+    let checkout = it.index.checkout.as_ref().ok_or("git has not been looked at yet")?;
+    if let Some(busy) = checkout.busy {
+        return Err(format!("{}; finish that first", busy.words()));
+    }
+    let branch = checkout.branch.clone().ok_or("HEAD is detached; check out a branch first")?;
+    Ok(Some(Anchor { branch, commit: checkout.head.clone() }))
+}
+
+fn remember_anchor(decision: &mut Builder, anchor: Option<Anchor>) {
+    if let Some(anchor) = anchor {
+        decision.remember("anchor", anchor);
+    }
+}
+
+fn write_state(decision: &mut Builder, state: &LoopState, seen: Option<Digest>) {
+    let (path, bytes) = (RelPath::fixed(STATE), Bytes(state.to_bytes()));
+    decision.effect(Effect::Replace { path, bytes, seen });
+    decision.remember("state", state);
+}
+
+fn resume(it: &ReviewLoop, _: &Command, _: Now) -> Outcome {
+    let memory = &it.index.memory;
+    if let Some(hold) = memory.holds.iter().find(|hold| hold.way_out != WayOut::Resume) {
+        let way = match hold.way_out {
+            WayOut::AdoptOrRestore => "`agency adopt` or `agency loop restore`",
+            WayOut::Adopt | WayOut::Resume => "`agency adopt`",
+        };
+        return Err(format!("{}; {way} ends this", hold.summary));
+    }
+    if !memory.is_held() {
+        return Err("the loop is not held".to_owned());
+    }
+    let mut decision = it.builder();
+    let text = release(it, &mut decision, "the owner resumed");
+    decision.remember("refusals", Refusals { in_a_row: 0, ..memory.refusals.clone() });
+    if let (Some(turn), Some(state)) = (&memory.turn, &memory.state) {
+        decision.remember("turn", fresh_chance(it, turn, state));
+    }
+    Ok((decision, text))
+}
+
+/// All tries again, as many rounds again, and another look at what the last run left.
+fn fresh_chance(it: &ReviewLoop, turn: &Turn, state: &LoopState) -> Turn {
+    let mut turn = turn.clone();
+    turn.failures = 0;
+    turn.not_before = None;
+    turn.round_limit = turn.round_limit.max(state.current_round - 1 + it.limits.max_rounds);
+    turn.look_again = turn.left.is_some();
+    turn
+}
+
+/// Ends all holds; the causes' epoch is over.
+fn release(it: &ReviewLoop, decision: &mut Builder, how: &str) -> String {
+    let holds = &it.index.memory.holds;
+    for hold in holds {
+        decision.effect(Effect::Resolve { cause: hold.cause.clone(), how: how.to_owned() });
+    }
+    decision.forget("holds");
+    decision.remember("epoch", it.index.memory.epoch + 1);
+    format!(
+        "{how}; {} resolved",
+        if holds.len() == 1 { "one cause".to_owned() } else { format!("{} causes", holds.len()) }
+    )
+}
+
+/// The repository is right: its state file and its history are taken as they are.
+fn adopt(it: &ReviewLoop, _: &Command, now: Now) -> Outcome {
+    if !it.index.memory.holds.iter().any(|hold| hold.way_out != WayOut::Resume) {
+        return Err("there is nothing to adopt".to_owned());
+    }
+    let file = it.index.whole(STATE).ok_or_else(|| format!("there is no readable `{STATE}`"))?;
+    let state = LoopState::from_bytes(&file.bytes).map_err(|why| format!("`{STATE}`: {why}"))?;
+    if !state.steps.iter().all(|step| steps::is_step(step))
+        || !state.steps.contains(&state.current_step)
+    {
+        let step = clip(&state.current_step, 40);
+        return Err(format!("`{STATE}`: currentStep `{step}` is not one of its steps"));
+    }
+    let anchor = anchor_here(it)?;
+    let mut decision = it.builder();
+    write_state(&mut decision, &state, Some(file.digest.clone()));
+    begin_turn(it, &mut decision, &state, now);
+    remember_anchor(&mut decision, anchor);
+    let text = release(it, &mut decision, "the owner adopted the repository as it is");
+    announce(it, &mut decision, "adopt", &text);
+    Ok((decision, text))
+}
+
+/// Our journal is right: its state is written back, on whatever the branch is now.
+fn restore(it: &ReviewLoop, _: &Command, now: Now) -> Outcome {
+    let state = it.index.memory.state.as_ref().ok_or("our journal knows no loop here")?;
+    let anchor = anchor_here(it)?;
+    let mut decision = it.builder();
+    let seen = it.index.whole(STATE).map(|file| file.digest.clone());
+    write_state(&mut decision, state, seen);
+    begin_turn(it, &mut decision, state, now);
+    remember_anchor(&mut decision, anchor);
+    let text = release(it, &mut decision, "the owner restored our state");
+    announce(it, &mut decision, "restore", &text);
+    Ok((decision, text))
+}
+
+fn begin_turn(it: &ReviewLoop, decision: &mut Builder, state: &LoopState, now: Now) {
+    if state.phase == Phase::Complete {
+        decision.forget("turn");
+    } else {
+        decision
+            .remember("turn", Turn::new(now.wall, state.current_round - 1 + it.limits.max_rounds));
+    }
+}
+
+/// LP-26: the owner's way out, past the table. Needs a reason; is journalled, committed and announced.
+fn inject(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
+    let memory = &it.index.memory;
+    let state = memory.state.as_ref().ok_or("there is no loop here")?;
+    let reason = command.arg("reason").filter(|reason| !reason.trim().is_empty());
+    let reason = reason.ok_or("a reason is required: --reason TEXT")?;
+    let mut next = state.clone();
+    if let Some(step) = command.arg("step") {
+        let known = state.steps.iter().any(|known| known == step);
+        next.current_step = known
+            .then(|| step.to_owned())
+            .ok_or_else(|| format!("`{}` is not a step", clip(step, 40)))?;
+    }
+    if let Some(phase) = command.arg("phase") {
+        next.phase =
+            Phase::parse(phase).ok_or_else(|| format!("`{}` is not a phase", clip(phase, 40)))?;
+    }
+    if let Some(turn) = command.arg("turn") {
+        next.active_agent =
+            Holder::parse(turn).ok_or_else(|| format!("`{}` is not an agent", clip(turn, 40)))?;
+    }
+    if memory.turn.as_ref().is_some_and(|turn| turn.run.is_some()) {
+        return Err("a run is alive; `agency stop RUN` first".to_owned());
+    }
+    anchor_here(it)?;
+    next.current_round = 1;
+    next.status = "injected".to_owned();
+    let state = moving::record(it, state, next, "inject", &command.by, now);
+    let moving = Moving {
+        at: now.wall,
+        row: "inject".to_owned(),
+        flag: None,
+        state,
+        action: "injected".to_owned(),
+        take: Vec::new(),
+        settled: false,
+    };
+    let mut decision = it.builder();
+    decision.remember("moving", moving);
+    release(it, &mut decision, "the owner injected a state");
+    let text = format!("injected: {}", clip(reason, 200));
+    announce(it, &mut decision, "inject", &text);
+    Ok((decision, text))
+}
+
+/// SE-04: every verb that loosens something is announced.
+fn announce(it: &ReviewLoop, decision: &mut Builder, verb: &str, text: &str) {
+    let subject = format!("{verb} {}", it.index.memory.decisions);
+    let mut reason =
+        hold::Reason::new("SE-04", subject, format!("`agency {verb}` was used: {text}"));
+    reason.did = "It was done as asked.".to_owned();
+    reason.wont = "If it was not you, stop the daemon and look at `agency journal`.".to_owned();
+    hold::tell(it, decision, Severity::Notice, reason);
+}
+
+fn stop(it: &ReviewLoop, command: &Command, _: Now) -> Outcome {
+    let turn = it.index.memory.turn.as_ref();
+    let running = turn.and_then(|turn| turn.run.as_ref());
+    let running = running.filter(|running| command.arg("run") == Some(running.run.as_str()));
+    let run = running.ok_or("no such run is alive in this loop")?.run.clone();
+    let mut decision = it.builder();
+    let text = format!("`{run}` is being stopped");
+    decision.effect(Effect::Stop { run, why: format!("stopped by {}", command.by) });
+    Ok((decision, text))
+}

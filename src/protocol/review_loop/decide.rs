@@ -1,0 +1,109 @@
+//! The order of duties: which one question the loop answers next. Each duty lives in its own file.
+
+use super::{ReviewLoop, away, command, flag, hold, memory::Turn, moving, tamper, turn};
+use crate::model::{Builder, Deadline, Decision, Effect, FailureKind, Now};
+
+pub(super) fn decide(it: &ReviewLoop, now: Now) -> Decision {
+    if it.index.is_busy() {
+        return Decision::default();
+    }
+    let decision = duties(it, now);
+    if decision.is_quiet() {
+        Decision { next_deadline: deadline(it, now), ..decision }
+    } else {
+        decision
+    }
+}
+
+/// The first duty that has something to do is the decision.
+fn duties(it: &ReviewLoop, now: Now) -> Decision {
+    let duties: [fn(&ReviewLoop, Now) -> Option<Decision>; 9] = [
+        command::answer,
+        unknown_state,
+        failure,
+        turn::note_end,
+        away::look,
+        tamper::repair,
+        moving::go_on,
+        turn::push,
+        on_the_move,
+    ];
+    duties.iter().find_map(|duty| duty(it, now)).unwrap_or_default()
+}
+
+type TurnDuty = fn(&ReviewLoop, &Turn, Now) -> Option<Decision>;
+
+/// What only happens while the loop is free to move.
+fn on_the_move(it: &ReviewLoop, now: Now) -> Option<Decision> {
+    let memory = &it.index.memory;
+    let turn = memory.turn.as_ref()?;
+    if memory.is_held() || away::is_away(it) {
+        return None;
+    }
+    let duties: [TurnDuty; 4] =
+        [turn::look_at_what_is_left, moving::judge, turn::after_failure, turn::begin];
+    duties.iter().find_map(|duty| duty(it, turn, now))
+}
+
+/// DM-13: a loop's state without our journal. It may be a clone, or another box's; the owner must say.
+fn unknown_state(it: &ReviewLoop, _: Now) -> Option<Decision> {
+    let memory = &it.index.memory;
+    if memory.state.is_some() || memory.is_held() {
+        return None;
+    }
+    it.index.whole(super::STATE)?;
+    let mut decision = it.builder();
+    hold::hold(it, &mut decision, hold::unknown_state(it));
+    Some(decision.finish())
+}
+
+/// An effect of ours failed. What has its own way back is left to it; the rest waits for the owner.
+fn failure(it: &ReviewLoop, now: Now) -> Option<Decision> {
+    let (effect, failure) = it.index.failed.as_ref()?;
+    match effect {
+        Effect::Commit(_) if failure.kind == FailureKind::Moved => Some(moving::replan(it)),
+        Effect::Push { .. } => turn::push_failed(it, failure, now),
+        Effect::Spawn(spawn) => turn::spawn_failed(it, spawn, failure, now),
+        Effect::Replace { .. }
+        | Effect::Take { .. }
+        | Effect::Copy { .. }
+        | Effect::Ask { .. }
+        | Effect::Lease { .. }
+        | Effect::Release { .. }
+        | Effect::Stop { .. }
+        | Effect::Commit(_)
+        | Effect::Escalate(_)
+        | Effect::Resolve { .. }
+        | Effect::Reply { .. }
+        | Effect::Log(_) => {
+            let mut decision = it.builder();
+            hold::hold(it, &mut decision, hold::broken(it, effect, failure));
+            Some(decision.finish())
+        }
+    }
+}
+
+/// The next moment at which time alone changes the answer.
+fn deadline(it: &ReviewLoop, now: Now) -> Option<Deadline> {
+    let memory = &it.index.memory;
+    let push = memory.push.as_ref().and_then(|push| push.not_before);
+    let push = push.filter(|at| *at > now.ticks).map(|at| Deadline { at, why: "push again" });
+    if memory.is_held() || away::is_away(it) {
+        return push;
+    }
+    let turn = memory.turn.as_ref();
+    let settle = turn.and_then(|turn| moving::settle_deadline(it, turn, now));
+    let retry = turn.filter(|turn| turn.run.is_none()).and_then(|turn| turn.not_before);
+    let retry = retry.filter(|at| *at > now.ticks).map(|at| Deadline { at, why: "try again" });
+    Deadline::earlier(Deadline::earlier(settle, retry), push)
+}
+
+impl ReviewLoop {
+    pub(super) fn builder(&self) -> Builder {
+        Builder::new(super::NAME, self.index.memory.decisions)
+    }
+
+    pub(super) fn flag_path() -> crate::model::RelPath {
+        crate::model::RelPath::fixed(flag::PATH)
+    }
+}

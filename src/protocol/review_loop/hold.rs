@@ -1,0 +1,132 @@
+//! What the owner hears, and why the loop waits for them. It sends nothing.
+
+use super::{
+    ReviewLoop,
+    memory::{Hold, WayOut},
+};
+use crate::model::{Builder, Cause, Effect, Escalation, Failure, RelPath, RuleId, Severity, clip};
+
+/// A reason to stop and ask.
+pub(super) struct Reason {
+    pub(super) rule: &'static str,
+    pub(super) subject: String,
+    pub(super) summary: String,
+    pub(super) what: String,
+    pub(super) did: String,
+    pub(super) wont: String,
+    pub(super) evidence: Vec<String>,
+    pub(super) way_out: WayOut,
+}
+
+impl Reason {
+    pub(super) fn new(rule: &'static str, subject: impl Into<String>, summary: String) -> Self {
+        Self {
+            rule,
+            subject: subject.into(),
+            what: summary.clone(),
+            summary,
+            did: "The loop is held; nothing was started and nothing was thrown away.".to_owned(),
+            wont: "We start no agent here until you say so.".to_owned(),
+            evidence: Vec::new(),
+            way_out: WayOut::Resume,
+        }
+    }
+
+    fn escalation(self, it: &ReviewLoop, severity: Severity, holds: bool) -> Escalation {
+        let resolve = match (holds, self.way_out) {
+            (false, _) => "nothing; `agency escalations` lists it".to_owned(),
+            (true, WayOut::Resume) => "agency resume".to_owned(),
+            (true, WayOut::AdoptOrRestore) => {
+                "agency adopt (the repository is right) or agency loop restore (our journal is right)".to_owned()
+            }
+            (true, WayOut::Adopt) => "agency adopt".to_owned(),
+        };
+        Escalation {
+            cause: cause(it, self.rule, &self.subject),
+            severity,
+            holds,
+            summary: clip(&self.summary, 200),
+            what: self.what,
+            did: self.did,
+            wont: self.wont,
+            resolve,
+            evidence: self.evidence,
+        }
+    }
+}
+
+pub(super) fn cause(it: &ReviewLoop, rule: &str, subject: &str) -> Cause {
+    Cause {
+        protocol: super::NAME.to_owned(),
+        rule: RuleId::new(rule),
+        subject: clip(subject, 200),
+        epoch: it.index.memory.epoch,
+    }
+}
+
+/// Stops the loop and tells the owner. Effects that belong to the same decision must be added before: talk comes last.
+pub(super) fn hold(it: &ReviewLoop, decision: &mut Builder, reason: Reason) {
+    let way_out = reason.way_out;
+    let escalation = reason.escalation(it, Severity::Critical, true);
+    let mut holds = it.index.memory.holds.clone();
+    holds.retain(|known| known.cause != escalation.cause);
+    holds.push(Hold {
+        cause: escalation.cause.clone(),
+        summary: escalation.summary.clone(),
+        way_out,
+    });
+    decision.remember("holds", holds);
+    decision.effect(Effect::Escalate(Box::new(escalation)));
+}
+
+/// Tells the owner and goes on.
+pub(super) fn tell(it: &ReviewLoop, decision: &mut Builder, severity: Severity, reason: Reason) {
+    let escalation = reason.escalation(it, severity, false);
+    decision.effect(Effect::Escalate(Box::new(escalation)));
+}
+
+pub(super) fn unknown_state(it: &ReviewLoop) -> Reason {
+    let mut reason = Reason::new(
+        "DM-13",
+        super::STATE,
+        "a review loop is here that this machine's journal does not know".to_owned(),
+    );
+    reason.what = format!(
+        "`{}` exists, but there is no journal for this repository on this machine: it is a clone, a copy, \
+         or it was run by another box.",
+        super::STATE
+    );
+    reason.evidence =
+        it.index.text(super::STATE).map(|text| clip(&text, 400)).into_iter().collect();
+    reason.way_out = WayOut::Adopt;
+    reason
+}
+
+pub(super) fn broken(it: &ReviewLoop, effect: &Effect, failure: &Failure) -> Reason {
+    let doing = doing(effect);
+    let summary = format!("{doing} failed: {}", clip(&failure.said, 160));
+    let mut reason = Reason::new("DM-10", doing, summary);
+    reason.evidence = vec![failure.said.clone()];
+    if let Some(state) = &it.index.memory.state {
+        reason.did = format!("The loop is held at step `{}`.", state.current_step);
+    }
+    reason
+}
+
+fn doing(effect: &Effect) -> String {
+    let at = |verb: &str, path: &RelPath| format!("{verb} `{path}`");
+    match effect {
+        Effect::Replace { path, .. } => at("writing", path),
+        Effect::Take { path, .. } => at("taking away", path),
+        Effect::Copy { from, .. } => at("archiving", from),
+        Effect::Ask { .. } => "asking git".to_owned(),
+        Effect::Lease { .. } | Effect::Release { .. } => "leasing the tree".to_owned(),
+        Effect::Spawn(spawn) => format!("starting `{}`", spawn.seat),
+        Effect::Stop { run, .. } => format!("stopping `{run}`"),
+        Effect::Commit(_) => "committing".to_owned(),
+        Effect::Push { branch, .. } => format!("pushing `{branch}`"),
+        Effect::Escalate(_) | Effect::Resolve { .. } => "recording an escalation".to_owned(),
+        Effect::Reply { .. } => "answering a command".to_owned(),
+        Effect::Log(_) => "writing the event log".to_owned(),
+    }
+}

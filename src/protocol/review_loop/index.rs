@@ -1,0 +1,156 @@
+//! Everything the loop knows right now. Derived: journal and files rebuild it at any time. It decides nothing.
+
+use super::memory::Memory;
+use crate::model::{
+    Checkout, Command, CommitId, Effect, Fact, Failure, FileState, Key, Query, RelPath, RunEnd,
+    RunEvent, TreeRef, Wake, WholeFile,
+};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    pub(super) memory: Memory,
+    files: BTreeMap<RelPath, FileState>,
+    pub(super) checkout: Option<Checkout>,
+    /// Effects of ours that are journalled but not finished.
+    in_flight: BTreeMap<Key, Effect>,
+    /// The one answer that the next decision rests on.
+    pub(super) answer: Option<(Key, Query, Fact)>,
+    pub(super) failed: Option<(Effect, Failure)>,
+    /// The end of a run that memory does not know yet.
+    pub(super) ended: Option<RunEnd>,
+    pub(super) leased: bool,
+    /// Stops that were asked for.
+    stopping: bool,
+    pub(super) commands: Vec<Command>,
+    /// Whether our last commit is in the branch, for the head that we asked about.
+    pub(super) contained: Option<(CommitId, bool)>,
+    /// A push that has arrived and that memory still thinks due.
+    pub(super) pushed: Option<CommitId>,
+}
+
+impl Index {
+    pub(super) fn absorb(&mut self, wake: &Wake) {
+        match wake {
+            Wake::File(file) => {
+                self.files.insert(file.path.clone(), file.state.clone());
+            }
+            Wake::Checkout(checkout) => self.checkout = Some(checkout.clone()),
+            Wake::Run(RunEvent::Started { .. }) | Wake::Deadline => {}
+            Wake::Run(RunEvent::Ended(end)) => self.ended = Some(end.clone()),
+            Wake::Fact { key, value } => self.absorb_fact(key, value),
+            Wake::Decided(decision) => {
+                self.memory.take(decision);
+                self.forget_what_was_used();
+                for keyed in &decision.effects {
+                    self.absorb_intent(&keyed.key, &keyed.effect);
+                }
+            }
+            Wake::Done { key } => self.absorb_done(key),
+            Wake::Leased { tree: TreeRef::Main } => self.leased = true,
+            Wake::Leased { tree: TreeRef::Worktree(_) } => {}
+            Wake::Failed { key, effect, failure } => {
+                self.in_flight.remove(key);
+                self.failed = Some((effect.clone(), failure.clone()));
+            }
+            Wake::Command(command) => self.commands.push(command.clone()),
+        }
+    }
+
+    /// A decision was made on these: they must not move the next one.
+    fn forget_what_was_used(&mut self) {
+        self.answer = None;
+        self.failed = None;
+        let known = self.memory.turn.as_ref().and_then(|turn| turn.run.as_ref());
+        self.ended.take_if(|end| known.is_none_or(|running| running.run != end.run));
+    }
+
+    fn absorb_intent(&mut self, key: &Key, effect: &Effect) {
+        match effect {
+            Effect::Reply { command, .. } => self.commands.retain(|known| known.id != *command),
+            Effect::Stop { .. } => self.stopping = true,
+            Effect::Spawn(_) => self.stopping = false,
+            Effect::Release { tree: TreeRef::Main } => self.leased = false,
+            Effect::Replace { .. }
+            | Effect::Take { .. }
+            | Effect::Copy { .. }
+            | Effect::Ask { .. }
+            | Effect::Lease { .. }
+            | Effect::Release { tree: TreeRef::Worktree(_) }
+            | Effect::Commit(_)
+            | Effect::Push { .. }
+            | Effect::Escalate(_)
+            | Effect::Resolve { .. }
+            | Effect::Log(_) => {}
+        }
+        self.in_flight.insert(key.clone(), effect.clone());
+    }
+
+    fn absorb_fact(&mut self, key: &Key, value: &Fact) {
+        let Some(Effect::Ask { query }) = self.in_flight.remove(key) else { return };
+        if let (Query::Contains { .. }, Some(head)) = (&query, self.head()) {
+            self.contained = Some((head.clone(), *value == Fact::Yes));
+        }
+        self.answer = Some((key.clone(), query, value.clone()));
+    }
+
+    /// What we wrote or took is known without waiting for its event.
+    fn absorb_done(&mut self, key: &Key) {
+        match self.in_flight.remove(key) {
+            Some(Effect::Take { path, .. }) => {
+                self.files.insert(path, FileState::Absent);
+            }
+            // What lies there now is for the next look to say.
+            Some(Effect::Replace { path, .. }) => {
+                self.files.remove(&path);
+            }
+            Some(Effect::Push { commit, .. }) => self.pushed = Some(commit),
+            Some(Effect::Commit(planned)) => {
+                if let Some(checkout) = &mut self.checkout {
+                    checkout.head = Some(planned.id.clone());
+                }
+                self.contained = Some((planned.id, true));
+            }
+            _ => {}
+        }
+    }
+
+    /// Something of ours is under way; deciding waits for it. A push and a wait for a lease never block.
+    pub(super) fn is_busy(&self) -> bool {
+        self.in_flight.values().any(|effect| {
+            !matches!(effect, Effect::Push { .. } | Effect::Lease { .. } | Effect::Stop { .. })
+        })
+    }
+
+    pub(super) fn is_pushing(&self) -> bool {
+        self.in_flight.values().any(|effect| matches!(effect, Effect::Push { .. }))
+    }
+
+    pub(super) fn is_waiting_for_lease(&self) -> bool {
+        self.in_flight.values().any(|effect| matches!(effect, Effect::Lease { .. }))
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    pub(super) fn head(&self) -> Option<&CommitId> {
+        self.checkout.as_ref().and_then(|checkout| checkout.head.as_ref())
+    }
+
+    pub(super) fn file(&self, path: &'static str) -> Option<&FileState> {
+        self.files.get(&RelPath::fixed(path))
+    }
+
+    pub(super) fn whole(&self, path: &'static str) -> Option<&WholeFile> {
+        match self.file(path)? {
+            FileState::Whole(file) => Some(file),
+            FileState::Absent | FileState::Unreadable(_) => None,
+        }
+    }
+
+    /// Text of a file, lossy: only ever quoted, never judged.
+    pub(super) fn text(&self, path: &'static str) -> Option<String> {
+        self.whole(path).map(|file| String::from_utf8_lossy(&file.bytes).into_owned())
+    }
+}

@@ -1,0 +1,287 @@
+//! What the loop remembers across restarts: typed views of the memos that its own decisions carry.
+//! The serde types here are the format of those memos and of `.review-loop-state.json`; both are pinned by compat tests.
+
+use super::table::{Holder, Phase};
+use crate::model::{
+    Cause, Change, CommitId, Decision, Digest, Memo, Outcome, RelPath, RunId, Ticks, Timestamp,
+    TreeId,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Memory {
+    /// How many decisions this loop has journalled; the next one's number.
+    pub(super) decisions: u64,
+    pub(super) state: Option<LoopState>,
+    pub(super) turn: Option<Turn>,
+    pub(super) refusals: Refusals,
+    /// Digests of flags that were judged: none is taken twice (LP-28).
+    pub(super) judged: BTreeSet<String>,
+    /// Digests of review files that were archived: none twice (LP-16).
+    pub(super) archived: BTreeSet<String>,
+    pub(super) holds: Vec<Hold>,
+    /// The notice that the owner is elsewhere, while that lasts.
+    pub(super) away: Option<Cause>,
+    pub(super) anchor: Option<Anchor>,
+    pub(super) moving: Option<Moving>,
+    pub(super) push: Option<PushDue>,
+    /// Rises with each `resume`, so that a cause that comes back is a new one.
+    pub(super) epoch: u64,
+}
+
+/// `.review-loop-state.json` (DESIGN §10).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct LoopState {
+    pub(super) current_step: String,
+    pub(super) current_round: u32,
+    #[serde(with = "phase_word")]
+    pub(super) phase: Phase,
+    pub(super) status: String,
+    #[serde(with = "holder_word")]
+    pub(super) active_agent: Holder,
+    pub(super) steps: Vec<String>,
+    pub(super) steps_complete: Vec<String>,
+    pub(super) history: Vec<Step>,
+    pub(super) escalations: Vec<String>,
+    pub(super) last_updated: Timestamp,
+}
+
+/// One transition, in `history`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Step {
+    pub(super) at: Timestamp,
+    pub(super) row: String,
+    pub(super) from: String,
+    pub(super) to: String,
+    pub(super) agent: String,
+}
+
+/// The stretch from one transition to the next: one or more tries of one agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Turn {
+    pub(super) opened: Timestamp,
+    /// Tries that failed since the turn opened or the owner resumed.
+    pub(super) failures: u32,
+    /// Not before this moment (backoff, usage limit).
+    pub(super) not_before: Option<Ticks>,
+    /// Past this round the owner is asked (LP-25).
+    pub(super) round_limit: u32,
+    pub(super) start: Option<Start>,
+    pub(super) run: Option<Running>,
+    /// A flag of the run that is alive was refused: its end without another flag is no new failure.
+    pub(super) refused: bool,
+    /// The last run of this turn that has ended, until it is dealt with.
+    pub(super) ended: Option<Ended>,
+    /// What the tries of this turn changed, as we saw it when the last of them had ended.
+    pub(super) left: Option<Left>,
+    /// The owner resumed: what they changed meanwhile is theirs, so we must look once more.
+    pub(super) look_again: bool,
+}
+
+/// The tree when the first run of the turn began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Start {
+    pub(super) tree: TreeId,
+    pub(super) head: Option<CommitId>,
+    pub(super) refs: Digest,
+    /// What was somebody else's unfinished work then, or became so between two tries.
+    pub(super) dirty: BTreeSet<RelPath>,
+    /// The tree when we last looked; what changed since then while nobody ran is not the agent's.
+    pub(super) last: TreeId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Running {
+    pub(super) run: RunId,
+    pub(super) since: Timestamp,
+    pub(super) ticks: Ticks,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ended {
+    pub(super) run: RunId,
+    pub(super) outcome: Outcome,
+    pub(super) at: Timestamp,
+    pub(super) tail: String,
+    /// We have looked at what it left.
+    pub(super) looked: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Left {
+    pub(super) tree: TreeId,
+    pub(super) head: Option<CommitId>,
+    pub(super) changed: Vec<Change>,
+    /// What still differs from HEAD.
+    pub(super) dirty: BTreeSet<RelPath>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Refusals {
+    pub(super) in_a_row: u32,
+    pub(super) last: Option<String>,
+}
+
+/// Why the loop waits for its owner.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Hold {
+    pub(super) cause: Cause,
+    pub(super) summary: String,
+    pub(super) way_out: WayOut,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum WayOut {
+    Resume,
+    /// History does not fit our journal: the owner says which of the two is right.
+    AdoptOrRestore,
+    Adopt,
+}
+
+/// The branch that the loop lives on, and our last commit there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Anchor {
+    pub(super) branch: String,
+    pub(super) commit: Option<CommitId>,
+}
+
+/// A transition that was judged and waits for its commit to be planned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Moving {
+    pub(super) at: Timestamp,
+    pub(super) row: String,
+    pub(super) flag: Option<Digest>,
+    pub(super) state: LoopState,
+    pub(super) action: String,
+    pub(super) take: Vec<Change>,
+    /// The state file is written; only the commit is missing (the branch moved under the plan).
+    pub(super) settled: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PushDue {
+    pub(super) branch: String,
+    pub(super) commit: CommitId,
+    pub(super) failures: u32,
+    pub(super) not_before: Option<Ticks>,
+}
+
+impl Memory {
+    /// Takes in what a journalled decision says that we know now.
+    pub(super) fn take(&mut self, decision: &Decision) {
+        self.decisions += 1;
+        for memo in &decision.memo {
+            self.set(memo);
+        }
+    }
+
+    fn set(&mut self, memo: &Memo) {
+        let value = memo.value.as_ref();
+        match memo.name.split_once('/').unwrap_or((&memo.name, "")) {
+            ("count", _) => self.decisions = read(value).unwrap_or_default(),
+            ("state", _) => self.state = read(value),
+            ("turn", _) => self.turn = read(value),
+            ("refusals", _) => self.refusals = read(value).unwrap_or_default(),
+            ("holds", _) => self.holds = read(value).unwrap_or_default(),
+            ("away", _) => self.away = read(value),
+            ("anchor", _) => self.anchor = read(value),
+            ("moving", _) => self.moving = read(value),
+            ("push", _) => self.push = read(value),
+            ("epoch", _) => self.epoch = read(value).unwrap_or_default(),
+            ("judged", digest) => insert_or_remove(&mut self.judged, digest, value),
+            ("archived", digest) => insert_or_remove(&mut self.archived, digest, value),
+            (other, _) => panic!("BUG: this version does not know the memo `{other}`"),
+        }
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        !self.holds.is_empty()
+    }
+}
+
+fn insert_or_remove(set: &mut BTreeSet<String>, digest: &str, value: Option<&Value>) {
+    if value.is_some() {
+        set.insert(digest.to_owned());
+    } else {
+        set.remove(digest);
+    }
+}
+
+/// A memo that cannot be read means that this version cannot know the truth: freezing is right, guessing is not.
+fn read<T: serde::de::DeserializeOwned>(value: Option<&Value>) -> Option<T> {
+    value.map(|value| T::deserialize(value).expect("BUG: a memo in the journal must be readable"))
+}
+
+impl LoopState {
+    /// The file's bytes.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec_pretty(self).expect("BUG: the loop state is plain data");
+        bytes.push(b'\n');
+        bytes
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(bytes).map_err(|error| crate::model::clip(&error.to_string(), 160))
+    }
+}
+
+impl Turn {
+    pub(super) fn new(opened: Timestamp, round_limit: u32) -> Self {
+        Self {
+            opened,
+            failures: 0,
+            not_before: None,
+            round_limit,
+            start: None,
+            run: None,
+            refused: false,
+            ended: None,
+            left: None,
+            look_again: false,
+        }
+    }
+}
+
+impl Moving {
+    /// What the commit will hold besides what the agent changed.
+    pub(super) fn message(&self, key: &str) -> String {
+        let step = self.state.history.last().map_or("?", |step| step_of(&step.from));
+        format!("Review loop: Step {step} {}\n\nAgency-Key: {key}\n", self.action)
+    }
+}
+
+/// `from` and `to` in the history are written `step/phase`.
+pub(super) fn step_of(place: &str) -> &str {
+    place.rsplit_once('/').map_or(place, |(step, _)| step)
+}
+
+macro_rules! word_serde {
+    ($module:ident, $type:ident) => {
+        mod $module {
+            use super::$type;
+            use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+            pub(super) fn serialize<S: Serializer>(
+                value: &$type,
+                to: S,
+            ) -> Result<S::Ok, S::Error> {
+                to.serialize_str(value.word())
+            }
+
+            pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+                from: D,
+            ) -> Result<$type, D::Error> {
+                let word = String::deserialize(from)?;
+                $type::parse(&word).ok_or_else(|| {
+                    D::Error::custom(format!("`{}` is not known", crate::model::clip(&word, 40)))
+                })
+            }
+        }
+    };
+}
+word_serde!(phase_word, Phase);
+word_serde!(holder_word, Holder);

@@ -1,0 +1,399 @@
+//! From a flag to a transition: judge it, wait for its run, plan the commit, move. It starts no agent.
+
+use super::{
+    ReviewLoop, STATE, flag,
+    flag::{Bench, Verdict},
+    hold::{self, Reason},
+    memory::{Anchor, LoopState, Moving, PushDue, Refusals, Step, Turn},
+    secrets,
+    table::{Holder, Next, Phase, Round, Row},
+    turn,
+};
+use crate::model::{
+    Bytes, Change, Deadline, Decision, Digest, Effect, Event, Fact, FileState, Now, PlannedCommit,
+    Query, Rejection, RelPath, RowId, TreeRef, WholeFile,
+};
+
+/// Judges the flag that lies there, if one does.
+pub(super) fn judge(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> {
+    let file = match it.index.file(flag::PATH)? {
+        FileState::Absent => return None,
+        FileState::Unreadable(odd) => {
+            let found = odd.found.clone();
+            let rejection = Rejection::new("DM-04", &ReviewLoop::flag_path(), found, &odd.wanted);
+            return Some(refuse(it, turn, rejection, None));
+        }
+        FileState::Whole(file) => file,
+    };
+    match verdict(it, turn, file) {
+        Verdict::Refuse(rejection) => Some(refuse(it, turn, rejection, Some(&file.digest))),
+        Verdict::Forbidden(rejection) => Some(forbid(it, turn, rejection, &file.digest)),
+        Verdict::Accept(row) if turn.run.is_some() => settle(it, turn, row, file, now),
+        Verdict::Accept(row) => Some(accept(it, turn, row, file, now)),
+    }
+}
+
+fn verdict(it: &ReviewLoop, turn: &Turn, file: &WholeFile) -> Verdict {
+    let Some(state) = &it.index.memory.state else {
+        unreachable!("BUG: a turn without a loop");
+    };
+    if it.index.memory.judged.contains(file.digest.as_str()) {
+        let found = format!("the bytes {} again", file.digest.short());
+        let wanted = "a flag that was not judged before";
+        return Verdict::Refuse(Rejection::new("LP-28", &ReviewLoop::flag_path(), found, wanted));
+    }
+    let by_run = turn.ended.as_ref().map(|ended| ended.at);
+    let age_at =
+        if turn.run.is_some() { None } else { by_run.or(Some(file.written.min(file.seen))) };
+    let bench = Bench {
+        step: &state.current_step,
+        phase: state.phase,
+        holder: state.active_agent,
+        turn_opened: turn.opened,
+        age_max: it.limits.flag_max_age,
+        age_at,
+        seen: file.seen,
+    };
+    flag::parse(&file.bytes).map_or_else(Verdict::Refuse, |flag| flag::judge(&flag, &bench))
+}
+
+/// LP-09: the flag goes to quarantine, the turn stays, the agent hears why. LP-10: the third in a row is the owner's.
+fn refuse(it: &ReviewLoop, turn: &Turn, rejection: Rejection, seen: Option<&Digest>) -> Decision {
+    let mut decision = it.builder();
+    let in_a_row = it.index.memory.refusals.in_a_row + 1;
+    let words = rejection.to_string();
+    take_flag(&mut decision, &rejection, seen);
+    decision.remember("refusals", Refusals { in_a_row, last: Some(words.clone()) });
+    decision.remember("turn", after_refusal(turn));
+    if in_a_row >= it.limits.max_rejections {
+        let summary = format!("{in_a_row} flags in a row were refused; the last: {words}");
+        let mut reason = Reason::new("LP-10", turn.opened.to_rfc3339(), summary);
+        reason.evidence = vec![words];
+        hold::hold(it, &mut decision, reason);
+    }
+    decision.finish()
+}
+
+/// LP-03: the protocol knows the word but not here. Somebody works on another loop than this one.
+fn forbid(it: &ReviewLoop, turn: &Turn, rejection: Rejection, seen: &Digest) -> Decision {
+    let mut decision = it.builder();
+    let words = rejection.to_string();
+    let in_a_row = it.index.memory.refusals.in_a_row + 1;
+    take_flag(&mut decision, &rejection, Some(seen));
+    decision.remember("refusals", Refusals { in_a_row, last: Some(words.clone()) });
+    decision.remember("turn", after_refusal(turn));
+    let mut reason =
+        Reason::new("LP-03", seen.short(), format!("invalid transition: {}", rejection.found));
+    reason.evidence = vec![words];
+    hold::hold(it, &mut decision, reason);
+    decision.finish()
+}
+
+fn take_flag(decision: &mut crate::model::Builder, rejection: &Rejection, seen: Option<&Digest>) {
+    let mut rejection = rejection.clone();
+    rejection.digest = seen.cloned();
+    let (path, why) = (ReviewLoop::flag_path(), rejection.to_string());
+    decision.reject(rejection);
+    decision.effect(Effect::Take { path, seen: seen.cloned(), why });
+    if let Some(digest) = seen {
+        decision.remember(&format!("judged/{digest}"), true);
+    }
+}
+
+/// The run that wrote it may go on and try again; one that has ended is started anew at once.
+fn after_refusal(turn: &Turn) -> Turn {
+    Turn { refused: turn.run.is_some(), ended: None, ..turn.clone() }
+}
+
+/// LP-27: the flag is good, its run still lives. It has some time to exit, then we end it.
+fn settle(it: &ReviewLoop, turn: &Turn, _: &Row, file: &WholeFile, now: Now) -> Option<Decision> {
+    let running = turn.run.as_ref()?;
+    if it.index.is_stopping() || now.ticks < settled_at(it, file, now) {
+        return None;
+    }
+    let mut decision = it.builder();
+    decision.effect(Effect::Stop {
+        run: running.run.clone(),
+        why: format!(
+            "its flag is written and it did not exit within {} s",
+            it.limits.settle.as_secs()
+        ),
+    });
+    Some(decision.finish())
+}
+
+/// The flag's own age, measured on the clock that does not jump.
+fn settled_at(it: &ReviewLoop, file: &WholeFile, now: Now) -> crate::model::Ticks {
+    let age = (now.wall - file.seen).to_std().unwrap_or_default();
+    let seen = crate::model::Ticks(now.ticks.0.saturating_sub(age.as_millis() as u64));
+    seen.after(it.limits.settle)
+}
+
+pub(super) fn settle_deadline(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Deadline> {
+    turn::running_since(turn)?;
+    let file = it.index.whole(flag::PATH)?;
+    let at = settled_at(it, file, now);
+    (at > now.ticks && !it.index.is_stopping()).then_some(Deadline { at, why: "settle" })
+}
+
+/// The flag is right and its run is over: what it left is checked, then the commit is planned.
+fn accept(it: &ReviewLoop, turn: &Turn, row: &'static Row, file: &WholeFile, now: Now) -> Decision {
+    let mut decision = it.builder();
+    let take = match committable(turn) {
+        Ok(take) => take,
+        Err(reason) => {
+            hold::hold(it, &mut decision, *reason);
+            return decision.finish();
+        }
+    };
+    let Some(state) = &it.index.memory.state else {
+        unreachable!("BUG: a turn without a loop");
+    };
+    let moving = Moving {
+        at: now.wall,
+        row: row.id.to_owned(),
+        flag: Some(file.digest.clone()),
+        state: after(it, state, row, now),
+        action: row.action().to_owned(),
+        take,
+        settled: false,
+    };
+    plan(it, moving)
+}
+
+/// LP-19: only what the run changed, never what was somebody's unfinished work, never a new secret.
+fn committable(turn: &Turn) -> Result<Vec<Change>, Box<Reason>> {
+    let Some(left) = &turn.left else {
+        return Ok(Vec::new());
+    };
+    let ours = [flag::PATH, STATE];
+    let changes = left.changed.iter().filter(|change| {
+        left.dirty.contains(&change.path) && !ours.contains(&change.path.as_str())
+    });
+    let take: Vec<Change> = changes.cloned().collect();
+    let subject = turn.opened.to_rfc3339();
+    let named = |paths: Vec<&RelPath>| {
+        paths.iter().take(20).map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ")
+    };
+    let foreign = |change: &&Change| {
+        turn.start.as_ref().is_some_and(|start| start.dirty.contains(&change.path))
+    };
+    let overlap: Vec<_> = take.iter().filter(foreign).map(|change| &change.path).collect();
+    if !overlap.is_empty() {
+        let summary =
+            format!("the run changed files that already had uncommitted work: {}", named(overlap));
+        let mut reason = Reason::new("LP-19", &subject, summary);
+        reason.wont =
+            "We commit nobody's unfinished work: commit or stash it, then resume.".to_owned();
+        return Err(Box::new(reason));
+    }
+    let secret: Vec<_> = take
+        .iter()
+        .filter(|change| change.new && secrets::looks_secret(&change.path))
+        .map(|c| &c.path)
+        .collect();
+    if !secret.is_empty() {
+        let summary = format!("the run left new files that look like secrets: {}", named(secret));
+        let mut reason = Reason::new("LP-19", &subject, summary);
+        reason.wont =
+            "We never commit a file that looks like a secret: remove or ignore it, then resume."
+                .to_owned();
+        return Err(Box::new(reason));
+    }
+    Ok(take)
+}
+
+/// The state after this row.
+fn after(it: &ReviewLoop, state: &LoopState, row: &Row, now: Now) -> LoopState {
+    let mut next = state.clone();
+    match row.next {
+        Next::Hand(phase, holder, round) => {
+            next.phase = phase;
+            next.active_agent = holder;
+            next.current_round = match round {
+                Round::First => 1,
+                Round::Same => state.current_round,
+                Round::More => state.current_round + 1,
+            };
+        }
+        Next::Advance => advance(&mut next),
+    }
+    next.status = row.said.word().to_owned();
+    record(it, state, next, row.id, state.active_agent.word(), now)
+}
+
+/// LP-01, LP-24: the next step's `propose`, or the end.
+fn advance(next: &mut LoopState) {
+    next.steps_complete.push(next.current_step.clone());
+    next.current_round = 1;
+    let at = next.steps.iter().position(|step| *step == next.current_step);
+    match at.and_then(|at| next.steps.get(at + 1)) {
+        Some(step) => {
+            next.current_step = step.clone();
+            next.phase = Phase::Propose;
+            next.active_agent = Holder::Builder;
+        }
+        None => next.phase = Phase::Complete,
+    }
+}
+
+/// Adds the transition to the history.
+pub(super) fn record(
+    it: &ReviewLoop,
+    before: &LoopState,
+    mut next: LoopState,
+    row: &str,
+    agent: &str,
+    now: Now,
+) -> LoopState {
+    let place = |state: &LoopState| format!("{}/{}", state.current_step, state.phase.word());
+    let (at, row) = (now.wall, row.to_owned());
+    next.history.push(Step {
+        at,
+        row,
+        from: place(before),
+        to: place(&next),
+        agent: agent.to_owned(),
+    });
+    let holds = it.index.memory.holds.iter();
+    next.escalations = holds.map(|hold| hold.cause.id(&it.place.repo)).collect();
+    next.last_updated = now.wall;
+    next
+}
+
+/// Asks for the commit of a judged transition, or moves at once where there is no git.
+pub(super) fn plan(it: &ReviewLoop, moving: Moving) -> Decision {
+    let (Some(anchor), true) = (&it.index.memory.anchor, it.place.git) else {
+        return finish(it, &moving, None);
+    };
+    let mut decision = it.builder();
+    let query = Query::Plan {
+        branch: anchor.branch.clone(),
+        parent: it.index.head().cloned(),
+        take: moving.take.clone(),
+        write: vec![(RelPath::fixed(STATE), Bytes(moving.state.to_bytes()))],
+        message: moving.message(decision.key()),
+        date: moving.at,
+    };
+    decision.remember("moving", moving);
+    decision.effect(Effect::Ask { query });
+    decision.finish()
+}
+
+/// A judged transition waits for its plan.
+pub(super) fn go_on(it: &ReviewLoop, _: Now) -> Option<Decision> {
+    let memory = &it.index.memory;
+    let moving = memory.moving.as_ref()?;
+    if memory.is_held() || super::away::is_away(it) {
+        return None;
+    }
+    match &it.index.answer {
+        Some((_, Query::Plan { .. }, Fact::Planned(planned))) => {
+            Some(finish(it, moving, Some(planned)))
+        }
+        Some((_, Query::Plan { .. }, fact)) => {
+            let mut decision = it.builder();
+            let summary = format!("git could not plan the commit: {fact:?}");
+            hold::hold(it, &mut decision, Reason::new("DM-10", "plan", summary));
+            Some(decision.finish())
+        }
+        _ => Some(plan(it, moving.clone())),
+    }
+}
+
+/// The transition itself: the commit point of the loop.
+fn finish(it: &ReviewLoop, moving: &Moving, planned: Option<&PlannedCommit>) -> Decision {
+    let mut decision = it.builder();
+    if let Some((key, _, fact)) = &it.index.answer {
+        decision.used(key.clone(), fact.clone());
+    }
+    if !moving.settled {
+        settle_state(it, moving, &mut decision);
+    }
+    if let Some(planned) = planned {
+        let (branch, commit) = (planned.branch.clone(), planned.id.clone());
+        decision.effect(Effect::Commit(planned.clone()));
+        decision
+            .remember("anchor", Anchor { branch: branch.clone(), commit: Some(commit.clone()) });
+        if it.limits.push {
+            decision.remember("push", PushDue { branch, commit, failures: 0, not_before: None });
+        }
+    }
+    if it.index.leased {
+        decision.effect(Effect::Release { tree: TreeRef::Main });
+    }
+    decision.forget("moving");
+    if moving.state.phase == Phase::Complete && !moving.settled {
+        turn::tell_complete(it, &mut decision, moving.state.steps_complete.len());
+    }
+    decision.finish()
+}
+
+/// Truth first: our state file, then the flag goes, then memory of both.
+fn settle_state(it: &ReviewLoop, moving: &Moving, decision: &mut crate::model::Builder) {
+    let before = it.index.memory.state.as_ref().map(|state| Digest::of(&state.to_bytes()));
+    decision.row(RowId::new(&moving.row));
+    decision.effect(Effect::Replace {
+        path: RelPath::fixed(STATE),
+        bytes: Bytes(moving.state.to_bytes()),
+        seen: before,
+    });
+    if let Some(seen) = &moving.flag {
+        let why = format!("accepted by {}", moving.row);
+        decision.effect(Effect::Take {
+            path: ReviewLoop::flag_path(),
+            seen: Some(seen.clone()),
+            why,
+        });
+        decision.remember(&format!("judged/{seen}"), true);
+    }
+    let step = moving.state.history.last();
+    decision.effect(Effect::Log(Event {
+        event: "transition".to_owned(),
+        agent: step.map(|step| crate::model::Seat::new(&step.agent)),
+        context: [
+            ("row", moving.row.as_str()),
+            ("from", step.map_or("", |step| &step.from)),
+            ("to", step.map_or("", |step| &step.to)),
+            ("action", &moving.action),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
+    }));
+    decision.remember("state", &moving.state);
+    decision.remember("refusals", Refusals::default());
+    if moving.state.phase == Phase::Complete {
+        decision.forget("turn");
+    } else {
+        decision.remember("turn", Turn::new(moving.at, it.limits.max_rounds));
+    }
+}
+
+/// The branch moved between plan and commit: the state is settled, the commit is planned again on the new tip.
+pub(super) fn replan(it: &ReviewLoop) -> Decision {
+    let memory = &it.index.memory;
+    let (Some((Effect::Commit(lost), _)), Some(state)) = (&it.index.failed, &memory.state) else {
+        return Decision::default();
+    };
+    let take =
+        lost.changes.iter().filter(|change| change.path.as_str() != STATE).cloned().collect();
+    let last = state.history.last();
+    plan(
+        it,
+        Moving {
+            at: lost.date,
+            row: last.map_or_else(String::new, |step| step.row.clone()),
+            flag: None,
+            state: state.clone(),
+            action: last_word(&lost.message),
+            take,
+            settled: true,
+        },
+    )
+}
+
+/// The action of a message of ours: the last word of its first line.
+fn last_word(message: &str) -> String {
+    let first = message.lines().next().unwrap_or_default();
+    first.rsplit(' ').next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,489 @@
+//! One turn: lease the tree, look at it, start the agent, look again when it has ended, retry or ask. It judges no flag.
+
+use super::{
+    COMMENTS, RESPONSE, ReviewLoop, STATE, flag,
+    hold::{self, Reason},
+    memory::{Ended, Left, LoopState, PushDue, Running, Start, Turn},
+    prompt,
+    table::{Holder, Phase},
+};
+use crate::model::{
+    Builder, Decision, Digest, Effect, Event, Fact, Failure, FailureKind, Now, Outcome, Query,
+    RelPath, RunId, Seat, Severity, Snapshot, Spawn, Ticks, TreeRef,
+};
+use std::{collections::BTreeSet, time::Duration};
+
+/// How long a usage limit without a known end parks a turn.
+const LIMIT_WAIT: Duration = Duration::from_secs(15 * 60);
+const PUSH_TRIES: u32 = 5;
+const PUSH_WAIT: Duration = Duration::from_secs(60);
+const DEFAULT_TRIES: (u32, Duration) = (2, Duration::from_secs(30));
+
+/// A run of ours has ended: remember that before anything else.
+pub(super) fn note_end(it: &ReviewLoop, _: Now) -> Option<Decision> {
+    let end = it.index.ended.as_ref()?;
+    let mut turn = it.index.memory.turn.clone()?;
+    turn.run.take_if(|running| running.run == end.run)?;
+    turn.ended = Some(Ended {
+        run: end.run.clone(),
+        outcome: end.outcome.clone(),
+        at: end.ended_at,
+        tail: end.tail.clone(),
+        looked: false,
+    });
+    let mut decision = it.builder();
+    decision.remember("turn", turn);
+    Some(decision.finish())
+}
+
+/// What a run left in the tree, and whether it kept its hands off the history.
+pub(super) fn look_at_what_is_left(it: &ReviewLoop, turn: &Turn, _: Now) -> Option<Decision> {
+    if !it.place.git || turn.run.is_some() {
+        return None;
+    }
+    match (&turn.ended, &turn.left) {
+        (Some(ended), _) if !ended.looked => Some(first_look(it, turn, ended)),
+        (_, Some(left)) if turn.look_again => Some(second_look(it, turn, left)),
+        _ => None,
+    }
+}
+
+fn first_look(it: &ReviewLoop, turn: &Turn, ended: &Ended) -> Decision {
+    let label = format!("{}-end", ended.run);
+    let Some((key, fact)) = answer(it, &label) else {
+        let since = turn.start.as_ref().map(|start| start.tree.clone());
+        return ask_snapshot(it, label, since);
+    };
+    let Fact::Snapshot(snapshot) = fact else {
+        return cannot_look(it, fact);
+    };
+    let mut decision = it.builder();
+    decision.used(key.clone(), fact.clone());
+    let mut turn = turn.clone();
+    if let Some(start) = &mut turn.start {
+        if moved_history(start, snapshot) {
+            hold::hold(it, &mut decision, moved_reason(ended, start, snapshot));
+        }
+        start.last = snapshot.tree.clone();
+    }
+    turn.ended = Some(Ended { looked: true, ..ended.clone() });
+    turn.left = Some(left(snapshot));
+    decision.remember("turn", turn);
+    decision.finish()
+}
+
+/// After a hold: what the owner changed meanwhile is the owner's, the rest is still what the run left.
+fn second_look(it: &ReviewLoop, turn: &Turn, first: &Left) -> Decision {
+    let label = format!("{}-again", it.place.repo);
+    let Some((key, fact)) = answer(it, &label) else {
+        return ask_snapshot(it, label, Some(first.tree.clone()));
+    };
+    let Fact::Snapshot(snapshot) = fact else {
+        return cannot_look(it, fact);
+    };
+    let owners: BTreeSet<_> = snapshot.changed.iter().map(|change| &change.path).collect();
+    let mut now = left(snapshot);
+    now.changed = first.changed.iter().filter(|c| !owners.contains(&c.path)).cloned().collect();
+    let mut turn = turn.clone();
+    if let Some(start) = &mut turn.start {
+        start.last = snapshot.tree.clone();
+        start.dirty.extend(owners.into_iter().cloned());
+    }
+    turn.left = Some(now);
+    turn.look_again = false;
+    let mut decision = it.builder();
+    decision.used(key.clone(), fact.clone());
+    decision.remember("turn", turn);
+    decision.finish()
+}
+
+fn left(snapshot: &Snapshot) -> Left {
+    Left {
+        tree: snapshot.tree.clone(),
+        head: snapshot.checkout.head.clone(),
+        changed: snapshot.changed.clone(),
+        dirty: snapshot.dirty.iter().cloned().collect(),
+    }
+}
+
+/// LP-20: HEAD, branches or tags are not where they were when the run began.
+fn moved_history(start: &Start, snapshot: &Snapshot) -> bool {
+    start.head != snapshot.checkout.head || start.refs != snapshot.refs
+}
+
+fn moved_reason(ended: &Ended, start: &Start, snapshot: &Snapshot) -> Reason {
+    let run = ended.run.as_str();
+    let mut reason = Reason::new(
+        "LP-20",
+        run,
+        format!("HEAD, a branch or a tag moved while `{run}` was running"),
+    );
+    let show =
+        |head: Option<&crate::model::CommitId>| head.map_or("none".to_owned(), ToString::to_string);
+    reason.evidence = vec![
+        format!("HEAD before: {}", show(start.head.as_ref())),
+        format!("HEAD after: {}", show(snapshot.checkout.head.as_ref())),
+    ];
+    reason.wont =
+        "We build on no commit that an agent made; resume accepts the history as it is now."
+            .to_owned();
+    reason
+}
+
+/// A run has ended and left no flag: try again, wait, or ask.
+pub(super) fn after_failure(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> {
+    let ended = turn.ended.as_ref()?;
+    let mut next = Turn { ended: None, refused: false, ..turn.clone() };
+    let mut decision = it.builder();
+    let reason = match &ended.outcome {
+        Outcome::UsageLimit { until } => {
+            let wait =
+                until.and_then(|until| (until - now.wall).to_std().ok()).unwrap_or(LIMIT_WAIT);
+            next.not_before = Some(now.ticks.after(wait));
+            None
+        }
+        Outcome::Stopped { why } if !turn.refused => {
+            Some(failed("SU-03", ended, format!("`{}` was stopped: {why}", ended.run)))
+        }
+        Outcome::Auth { .. } | Outcome::Denied { .. } => {
+            let summary = format!("`{}` {}", ended.run, ended.outcome.sentence());
+            Some(failed("SU-05", ended, summary))
+        }
+        Outcome::Ok
+        | Outcome::Crash { .. }
+        | Outcome::Timeout { .. }
+        | Outcome::Stopped { .. }
+        | Outcome::Lost => count_failure(it, turn, ended, &mut next, now),
+    };
+    decision.remember("turn", next);
+    if let Some(reason) = reason {
+        hold::hold(it, &mut decision, reason);
+    }
+    Some(decision.finish())
+}
+
+/// SU-06: a bounded number of tries, each later than the one before.
+fn count_failure(
+    it: &ReviewLoop,
+    turn: &Turn,
+    ended: &Ended,
+    next: &mut Turn,
+    now: Now,
+) -> Option<Reason> {
+    if turn.refused {
+        return None;
+    }
+    let holder = it.index.memory.state.as_ref()?.active_agent;
+    let (retries, backoff) = *it.limits.tries.get(&seat(holder)).unwrap_or(&DEFAULT_TRIES);
+    next.failures += 1;
+    if next.failures <= retries {
+        let wait = backoff * 2_u32.saturating_pow(next.failures - 1);
+        next.not_before = Some(now.ticks.after(jittered(wait, &ended.run)));
+        return None;
+    }
+    let summary = format!(
+        "{} left no flag in {} tries; the last run {}",
+        holder.word(),
+        next.failures,
+        ended.outcome.sentence()
+    );
+    Some(failed("SU-06", ended, summary))
+}
+
+fn failed(rule: &'static str, ended: &Ended, summary: String) -> Reason {
+    let mut reason = Reason::new(rule, ended.run.as_str(), summary);
+    reason.evidence = vec![ended.tail.clone()];
+    reason
+}
+
+/// Up to a quarter more, different for each run, the same for the same run.
+fn jittered(wait: Duration, run: &RunId) -> Duration {
+    let dice = Digest::of(run.as_str().as_bytes());
+    let share = u32::from(u8::from_str_radix(&dice.as_str()[..2], 16).unwrap_or_default());
+    wait + wait * share / 1024
+}
+
+/// Gives the turn to its holder: lease, look, start.
+pub(super) fn begin(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> {
+    let state = it.index.memory.state.as_ref()?;
+    let waits = turn.not_before.is_some_and(|at| at > now.ticks);
+    if turn.run.is_some() || turn.ended.is_some() || waits || state.phase == Phase::Complete {
+        return None;
+    }
+    if state.current_round > turn.round_limit {
+        let mut decision = it.builder();
+        hold::hold(it, &mut decision, too_many_rounds(it, state));
+        return Some(decision.finish());
+    }
+    if !it.index.leased {
+        if it.index.is_waiting_for_lease() {
+            return None;
+        }
+        let mut decision = it.builder();
+        decision.effect(Effect::Lease { tree: TreeRef::Main });
+        return Some(decision.finish());
+    }
+    if !it.place.git {
+        return Some(start(it, state, turn, None, now));
+    }
+    let label = format!("{}-start", turn_label(it, state));
+    match answer(it, &label) {
+        None => {
+            let since = turn.start.as_ref().map(|start| start.last.clone());
+            Some(ask_snapshot(it, label, since))
+        }
+        Some((_, Fact::Snapshot(snapshot))) => Some(start(it, state, turn, Some(snapshot), now)),
+        Some((_, fact)) => Some(cannot_look(it, fact)),
+    }
+}
+
+/// Names the snapshots of a turn; history is as long as there were transitions.
+fn turn_label(it: &ReviewLoop, state: &LoopState) -> String {
+    format!("{}-turn-{}", it.place.repo, state.history.len())
+}
+
+fn start(
+    it: &ReviewLoop,
+    state: &LoopState,
+    turn: &Turn,
+    snapshot: Option<&Snapshot>,
+    now: Now,
+) -> Decision {
+    let mut decision = it.builder();
+    if let Some((key, _, fact)) = &it.index.answer {
+        decision.used(key.clone(), fact.clone());
+    }
+    let run = RunId::new(format!("{}-{}", it.place.repo, decision.key()));
+    let holder = state.active_agent;
+    archive(it, holder, &mut decision, now);
+    decision.effect(Effect::Log(Event {
+        event: "run.start".to_owned(),
+        agent: Some(seat(holder)),
+        context: [
+            ("run", run.as_str()),
+            ("step", &state.current_step),
+            ("phase", state.phase.word()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
+    }));
+    decision.effect(Effect::Spawn(Box::new(Spawn {
+        run: run.clone(),
+        seat: seat(holder),
+        role: holder.role().to_owned(),
+        tree: TreeRef::Main,
+        task: state.current_step.clone(),
+        phase: state.phase.word().to_owned(),
+        prompt: prompt::prompt(it, state, &run),
+        why: why(it, state, turn),
+    })));
+    let mut next = turn.clone();
+    next.start = snapshot.map(|snapshot| start_point(turn.start.as_ref(), snapshot));
+    next.run = Some(Running { run, since: now.wall, ticks: now.ticks });
+    next.not_before = None;
+    decision.remember("turn", next);
+    decision.finish()
+}
+
+/// The first try's tree stays the base of the turn; what changed between tries is somebody else's.
+fn start_point(earlier: Option<&Start>, snapshot: &Snapshot) -> Start {
+    let ours = [flag::PATH, STATE];
+    let foreign = |path: &RelPath| !ours.contains(&path.as_str());
+    let (tree, mut dirty) = match earlier {
+        None => (snapshot.tree.clone(), snapshot.dirty.iter().cloned().collect::<BTreeSet<_>>()),
+        Some(start) => {
+            let between = snapshot.changed.iter().map(|change| change.path.clone());
+            (start.tree.clone(), start.dirty.iter().cloned().chain(between).collect())
+        }
+    };
+    dirty.retain(foreign);
+    Start {
+        tree,
+        head: snapshot.checkout.head.clone(),
+        refs: snapshot.refs.clone(),
+        dirty,
+        last: snapshot.tree.clone(),
+    }
+}
+
+fn why(it: &ReviewLoop, state: &LoopState, turn: &Turn) -> String {
+    let row = state.history.last().map_or("the beginning", |step| step.row.as_str());
+    match (turn.failures, it.index.memory.refusals.in_a_row) {
+        (0, 0) => format!("{row} gave the turn"),
+        (0, 1) => format!("{row} gave the turn; one flag was refused"),
+        (0, refusals) => format!("{row} gave the turn; {refusals} flags were refused"),
+        (failures, _) => format!("{row} gave the turn; try {}", failures + 1),
+    }
+}
+
+/// LP-16: the file that this turn will rewrite is kept first, once for the same bytes.
+fn archive(it: &ReviewLoop, holder: Holder, decision: &mut Builder, now: Now) {
+    let name = match holder {
+        Holder::Builder => RESPONSE,
+        Holder::Reviewer => COMMENTS,
+    };
+    let Some(file) = it.index.whole(name) else { return };
+    if file.bytes.is_empty() || it.index.memory.archived.contains(file.digest.as_str()) {
+        return;
+    }
+    let stem = name.trim_end_matches(".md");
+    let to = format!("reviews/{stem}-{}.md", now.wall.format("%Y%m%dT%H%M%SZ"));
+    let to = RelPath::new(to).expect("BUG: an archive's name is made of our own words");
+    let (from, seen) = (RelPath::fixed(name), file.digest.clone());
+    decision.remember(&format!("archived/{seen}"), true);
+    decision.effect(Effect::Copy { from, to, seen });
+}
+
+fn too_many_rounds(it: &ReviewLoop, state: &LoopState) -> Reason {
+    let summary = format!(
+        "step `{}` is past round {} of `{}` and the agents do not agree",
+        state.current_step,
+        state.current_round - 1,
+        state.phase.word()
+    );
+    let subject = format!("{}/{}/{}", state.current_step, state.phase.word(), state.current_round);
+    let mut reason = Reason::new("LP-25", subject, summary);
+    let comments = it.index.text(COMMENTS).unwrap_or_default();
+    reason.evidence =
+        comments.lines().filter(|line| line.starts_with("### CR-")).map(str::to_owned).collect();
+    reason.wont = "We start no further round; resume allows as many again.".to_owned();
+    reason
+}
+
+/// A push is due, or has arrived.
+pub(super) fn push(it: &ReviewLoop, now: Now) -> Option<Decision> {
+    let due = it.index.memory.push.as_ref()?;
+    let mut decision = it.builder();
+    if it.index.pushed.as_ref() == Some(&due.commit) {
+        decision.forget("push");
+        return Some(decision.finish());
+    }
+    if it.index.is_pushing() || due.not_before.is_some_and(|at| at > now.ticks) {
+        return None;
+    }
+    let (branch, commit) = (due.branch.clone(), due.commit.clone());
+    decision.effect(Effect::Push { branch, commit });
+    Some(decision.finish())
+}
+
+/// LP-19: a failed push never loses the transition; it is tried again, then told. Never forced.
+pub(super) fn push_failed(it: &ReviewLoop, failure: &Failure, now: Now) -> Option<Decision> {
+    let due = it.index.memory.push.clone()?;
+    let failures = due.failures + 1;
+    let mut decision = it.builder();
+    let summary = format!("pushing `{}` failed: {}", due.branch, failure.said);
+    let mut reason = Reason::new("LP-19", due.commit.as_str(), summary);
+    reason.wont = "We never force a push.".to_owned();
+    if failure.kind == FailureKind::NotFastForward || failures >= PUSH_TRIES {
+        decision.forget("push");
+        hold::hold(it, &mut decision, reason);
+    } else {
+        let wait = PUSH_WAIT * 2_u32.pow(failures - 1);
+        decision
+            .remember("push", PushDue { failures, not_before: Some(now.ticks.after(wait)), ..due });
+    }
+    Some(decision.finish())
+}
+
+/// The agent could not even be started: the same as a crash at once.
+pub(super) fn spawn_failed(
+    it: &ReviewLoop,
+    spawn: &Spawn,
+    failure: &Failure,
+    now: Now,
+) -> Option<Decision> {
+    let mut turn = it.index.memory.turn.clone()?;
+    turn.run.take_if(|running| running.run == spawn.run)?;
+    turn.ended = Some(Ended {
+        run: spawn.run.clone(),
+        outcome: Outcome::Crash { how: failure.said.clone() },
+        at: now.wall,
+        tail: failure.said.clone(),
+        looked: false,
+    });
+    let mut decision = it.builder();
+    decision.remember("turn", turn);
+    Some(decision.finish())
+}
+
+fn ask_snapshot(it: &ReviewLoop, label: String, since: Option<crate::model::TreeId>) -> Decision {
+    let mut decision = it.builder();
+    decision.effect(Effect::Ask { query: Query::Snapshot { tree: TreeRef::Main, label, since } });
+    decision.finish()
+}
+
+/// The answer to the snapshot of this name, if it has just come.
+fn answer<'a>(it: &'a ReviewLoop, wanted: &str) -> Option<(&'a crate::model::Key, &'a Fact)> {
+    match it.index.answer.as_ref()? {
+        (key, Query::Snapshot { label, .. }, fact) if label == wanted => Some((key, fact)),
+        _ => None,
+    }
+}
+
+fn cannot_look(it: &ReviewLoop, fact: &Fact) -> Decision {
+    let said = if let Fact::Unknown(said) = fact { said.clone() } else { format!("{fact:?}") };
+    let mut decision = it.builder();
+    let reason =
+        Reason::new("DM-10", "snapshot", format!("git could not look at the tree: {said}"));
+    hold::hold(it, &mut decision, reason);
+    decision.finish()
+}
+
+pub(super) fn seat(holder: Holder) -> Seat {
+    Seat::new(holder.word())
+}
+
+/// The completion of the whole loop is worth a word, and nothing to do.
+pub(super) fn tell_complete(it: &ReviewLoop, decision: &mut Builder, steps: usize) {
+    let mut reason = Reason::new(
+        "LP-24",
+        "complete",
+        format!("the loop is complete: all {steps} steps are verified"),
+    );
+    reason.did = "Every transition is committed; no agent is started any more.".to_owned();
+    reason.wont = "We begin no new loop by ourselves; `agency loop init` does.".to_owned();
+    hold::tell(it, decision, Severity::Notice, reason);
+}
+
+/// One line for `agency status`.
+pub(super) fn summary(it: &ReviewLoop, state: &LoopState, now: Now) -> String {
+    let memory = &it.index.memory;
+    if state.phase == Phase::Complete {
+        return format!("complete, {} steps", state.steps_complete.len());
+    }
+    let at = state.steps.iter().position(|step| *step == state.current_step).map_or(0, |at| at + 1);
+    let place = format!(
+        "step {} ({at} of {}) · {} · round {}",
+        state.current_step,
+        state.steps.len(),
+        state.phase.word(),
+        state.current_round
+    );
+    let who = state.active_agent.word();
+    let doing = match (&memory.turn, memory.holds.first(), &memory.away) {
+        (_, Some(hold), _) => format!("held: {}", hold.summary),
+        (_, _, Some(cause)) => format!("away: {}", cause.subject),
+        (Some(Turn { run: Some(running), .. }), ..) => {
+            format!("{who} works for {}", short(now.ticks.since(running.ticks)))
+        }
+        (Some(Turn { not_before: Some(at), .. }), ..) if *at > now.ticks => {
+            format!("{who} starts again in {}", short(at.since(now.ticks)))
+        }
+        _ => format!("{who} is next"),
+    };
+    format!("{place} · {doing}")
+}
+
+fn short(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// When a flag that waits for its run's end was written off: see `moving::settle_deadline`.
+pub(super) fn running_since(turn: &Turn) -> Option<Ticks> {
+    turn.run.as_ref().map(|running| running.ticks)
+}

@@ -1,0 +1,128 @@
+//! A folder is a test: `before/` and `wake.yaml` in, `decision.txt` and `after/` out. `AGENCY_BLESS=1` rewrites the right side.
+
+mod review_loop;
+
+use agency::model::{Decision, Effect, Query};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+pub(crate) fn root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+pub(crate) fn blessing() -> bool {
+    std::env::var_os("AGENCY_BLESS").is_some()
+}
+
+/// Compares text with a file of the repository, or writes it when blessing.
+pub(crate) fn golden(path: &str, text: &str) {
+    let path = root(path);
+    if blessing() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        return;
+    }
+    let wanted = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        wanted == text,
+        "{} differs (AGENCY_BLESS=1 rewrites it)\n--- wanted\n{wanted}\n--- got\n{text}",
+        path.display()
+    );
+}
+
+/// The scenario folders of a protocol, in order.
+pub(crate) fn folders(protocol: &str) -> Vec<PathBuf> {
+    let dir = root("tests/scenarios").join(protocol);
+    let mut folders: Vec<_> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    folders.sort();
+    folders
+}
+
+pub(crate) fn files_below(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut open = vec![dir.to_owned()];
+    while let Some(at) = open.pop() {
+        for entry in fs::read_dir(&at).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let name = path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
+                files.insert(name, fs::read(&path).unwrap());
+            }
+        }
+    }
+    files
+}
+
+/// A decision as a reviewer reads it.
+pub(crate) fn show(decision: &Decision) -> String {
+    let mut text = String::new();
+    if let Some(row) = &decision.row {
+        writeln!(text, "row       {row}").unwrap();
+    }
+    for rejection in &decision.rejections {
+        writeln!(text, "reject    {rejection}").unwrap();
+    }
+    for keyed in &decision.effects {
+        writeln!(text, "{}", show_effect(&keyed.effect)).unwrap();
+    }
+    for memo in &decision.memo {
+        let verb = if memo.value.is_some() { "remember" } else { "forget" };
+        let value = match memo.name.as_str() {
+            "refusals" => format!("  {}", memo.value.as_ref().unwrap()["in_a_row"]),
+            _ => String::new(),
+        };
+        writeln!(text, "{verb:<9} {}{value}", memo.name.split('/').next().unwrap()).unwrap();
+    }
+    text
+}
+
+fn show_effect(effect: &Effect) -> String {
+    match effect {
+        Effect::Replace { path, .. } => format!("replace   {path}"),
+        Effect::Take { path, why, .. } => format!("take      {path}  {why}"),
+        Effect::Copy { from, to, .. } => format!("copy      {from} -> {to}"),
+        Effect::Ask { query } => format!("ask       {}", show_query(query)),
+        Effect::Lease { tree } => format!("lease     {tree:?}"),
+        Effect::Release { tree } => format!("release   {tree:?}"),
+        Effect::Spawn(spawn) => {
+            format!(
+                "spawn     {} as {} for {}/{}: {}",
+                spawn.seat, spawn.role, spawn.task, spawn.phase, spawn.why
+            )
+        }
+        Effect::Stop { run, why } => format!("stop      {run}  {why}"),
+        Effect::Commit(planned) => {
+            let paths: Vec<_> = planned.changes.iter().map(|change| change.path.as_str()).collect();
+            format!("commit    {}  [{}]", planned.message.lines().next().unwrap(), paths.join(", "))
+        }
+        Effect::Push { branch, .. } => format!("push      {branch}"),
+        Effect::Escalate(escalation) => {
+            let holds = if escalation.holds { " holds" } else { "" };
+            let severity = format!("{:?}", escalation.severity).to_lowercase();
+            format!("escalate  {} {severity}{holds}: {}", escalation.cause.rule, escalation.summary)
+        }
+        Effect::Resolve { cause, how } => format!("resolve   {}: {how}", cause.rule),
+        Effect::Reply { answer, .. } => {
+            format!("reply     {}: {}", if answer.accepted { "ok" } else { "no" }, answer.text)
+        }
+        Effect::Log(event) => format!("log       {}", event.event),
+    }
+}
+
+fn show_query(query: &Query) -> String {
+    match query {
+        Query::Snapshot { label, since, .. } => {
+            format!("snapshot {label}{}", if since.is_some() { " since" } else { "" })
+        }
+        Query::Plan { message, .. } => format!("plan {}", message.lines().next().unwrap()),
+        Query::Contains { branch, .. } => format!("contains {branch}"),
+        other => format!("{other:?}"),
+    }
+}

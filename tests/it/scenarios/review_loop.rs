@@ -1,0 +1,335 @@
+//! Runs the folders of `tests/scenarios/review_loop/`: sets the loop up as `wake.yaml` says, then lets it run until quiet.
+
+use super::{blessing, files_below, folders, golden, root, show};
+use crate::world::{Entry, World};
+use agency::model::*;
+use agency::protocol::review_loop::{Limits, Place, ReviewLoop, table};
+use serde::Deserialize;
+use std::{collections::BTreeSet, fs, path::Path, time::Duration};
+
+/// `wake.yaml`. What is not said is the ordinary case: a loop under way, its run ended a moment ago.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Scene {
+    covers: Vec<String>,
+    now: Timestamp,
+    /// `null`: no loop was ever begun here.
+    state: Option<SceneState>,
+    turn_opened: Timestamp,
+    run: Run,
+    run_ended: Option<Timestamp>,
+    outcome: Option<Outcome>,
+    failures: u32,
+    refusals: u32,
+    judged: Vec<String>,
+    /// Files that the owner had changed before the run began.
+    owner_dirty: Vec<String>,
+    /// Files that the run changed. They get new bytes.
+    run_changes: Vec<String>,
+    git: bool,
+    push: bool,
+    branch: String,
+    busy: Option<Busy>,
+    head_moved: bool,
+    branch_rewritten: bool,
+    odd_flag: Option<OddFlag>,
+    flag_written: Option<Timestamp>,
+    command: Option<SceneCommand>,
+    /// Further moments at which to look again.
+    later: Vec<String>,
+}
+
+#[derive(Deserialize, Default, Clone, Copy, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Run {
+    Alive,
+    #[default]
+    Ended,
+    None,
+}
+
+#[derive(Deserialize)]
+struct SceneState {
+    steps: Vec<String>,
+    step: String,
+    phase: String,
+    holder: String,
+    #[serde(default = "one")]
+    round: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[derive(Deserialize)]
+struct OddFlag {
+    found: String,
+    wanted: String,
+}
+
+#[derive(Deserialize)]
+struct SceneCommand {
+    verb: Verb,
+    #[serde(default)]
+    args: std::collections::BTreeMap<String, String>,
+}
+
+impl Default for Scene {
+    fn default() -> Self {
+        let at = |text: &str| text.parse().unwrap();
+        Self {
+            covers: Vec::new(),
+            now: at("2026-01-01T00:10:00Z"),
+            state: None,
+            turn_opened: at("2026-01-01T00:00:00Z"),
+            run: Run::Ended,
+            run_ended: None,
+            outcome: None,
+            failures: 0,
+            refusals: 0,
+            judged: Vec::new(),
+            owner_dirty: Vec::new(),
+            run_changes: Vec::new(),
+            git: true,
+            push: false,
+            branch: "main".to_owned(),
+            busy: None,
+            head_moved: false,
+            branch_rewritten: false,
+            odd_flag: None,
+            flag_written: None,
+            command: None,
+            later: Vec::new(),
+        }
+    }
+}
+
+fn with_git() -> Box<dyn agency::protocol::Protocol> {
+    make(true, false)
+}
+
+fn with_push() -> Box<dyn agency::protocol::Protocol> {
+    make(true, true)
+}
+
+fn without_git() -> Box<dyn agency::protocol::Protocol> {
+    make(false, false)
+}
+
+fn make(git: bool, push: bool) -> Box<dyn agency::protocol::Protocol> {
+    let place = Place { repo: "a1b2c3d4".to_owned(), git };
+    Box::new(ReviewLoop::new(place, Limits { push, ..Limits::default() }))
+}
+
+#[test]
+fn every_folder_decides_as_written() {
+    for folder in folders("review_loop") {
+        eprintln!("{}", folder.display());
+        check(&folder);
+    }
+}
+
+// Each row and each refusal needs at least one folder.
+#[test]
+fn every_row_and_every_refusal_has_a_folder() {
+    let texts: String = folders("review_loop")
+        .iter()
+        .map(|folder| fs::read_to_string(folder.join("decision.txt")).unwrap())
+        .collect();
+    let words: BTreeSet<&str> = texts.split_whitespace().collect();
+    let refusals = [
+        "LP-03", "LP-04", "LP-05", "LP-06", "LP-07", "LP-08", "LP-10", "LP-11", "LP-19", "LP-20",
+        "LP-25", "LP-28", "DM-04", "DM-13", "SU-03", "SU-05", "SU-06",
+    ];
+    let rows = table::TABLE.iter().map(|row| row.id);
+    let missing: Vec<_> = rows.chain(refusals).filter(|id| !words.contains(id)).collect();
+    assert!(missing.is_empty(), "no scenario shows {missing:?}");
+}
+
+fn check(folder: &Path) {
+    let text = fs::read_to_string(folder.join("wake.yaml")).unwrap();
+    let scene: Scene = serde_saphyr::from_str(&text).unwrap_or_else(|e| panic!("{folder:?}: {e}"));
+    assert!(!scene.covers.is_empty(), "{folder:?} covers nothing");
+    let mut world = stage(&scene, folder);
+    let before = world.files.clone();
+    world.settle().unwrap();
+    for wait in &scene.later {
+        world.pass(Duration::from_secs(wait.trim_end_matches('s').parse().unwrap()));
+        world.settle().unwrap();
+    }
+    let mut shown: Vec<String> = world.decisions.iter().map(show).collect();
+    if let Some(deadline) = world.protocol.decide(world.now).next_deadline {
+        let wait = deadline.at.since(world.now.ticks);
+        shown.push(format!("next look in {} s: {}\n", wait.as_secs(), deadline.why));
+    }
+    let name = folder.strip_prefix(root("")).unwrap().to_str().unwrap();
+    golden(&format!("{name}/decision.txt"), &shown.join("\n"));
+    check_after(folder, &before, &world);
+}
+
+/// `after/` holds exactly the files that changed; a file that is gone is listed in `after/GONE`.
+fn check_after(folder: &Path, before: &std::collections::BTreeMap<RelPath, Entry>, world: &World) {
+    let mut after = std::collections::BTreeMap::new();
+    for (path, entry) in &world.files {
+        if let (Entry::File { bytes, .. }, true) = (entry, before.get(path) != Some(entry)) {
+            after.insert(path.to_string(), bytes.clone());
+        }
+    }
+    let gone: Vec<_> = before.keys().filter(|path| !world.files.contains_key(path)).collect();
+    if !gone.is_empty() {
+        let lines: String = gone.iter().map(|path| format!("{path}\n")).collect();
+        after.insert("GONE".to_owned(), lines.into_bytes());
+    }
+    let dir = folder.join("after");
+    if blessing() {
+        drop(fs::remove_dir_all(&dir));
+        for (name, bytes) in &after {
+            fs::create_dir_all(dir.join(name).parent().unwrap()).unwrap();
+            fs::write(dir.join(name), bytes).unwrap();
+        }
+    }
+    let wanted = files_below(&dir);
+    let text = |files: &std::collections::BTreeMap<String, Vec<u8>>| {
+        files
+            .iter()
+            .map(|(name, bytes)| format!("{name}:\n{}", String::from_utf8_lossy(bytes)))
+            .collect::<String>()
+    };
+    assert_eq!(text(&wanted), text(&after), "{}: after/ differs", folder.display());
+}
+
+fn stage(scene: &Scene, folder: &Path) -> World {
+    let make = if !scene.git {
+        without_git
+    } else if scene.push {
+        with_push
+    } else {
+        with_git
+    };
+    let mut world = World::new(make, scene.turn_opened);
+    world.git = scene.git;
+    world.write("README.md", "the project\n");
+    if scene.git {
+        world.commit_all("the owner's first commit");
+    }
+    if let Some(state) = &scene.state {
+        begin(&mut world, scene, state);
+    }
+    for (name, bytes) in files_below(&folder.join("before")) {
+        world.write(&name, bytes);
+    }
+    let flag = RelPath::fixed(".agent-status.json");
+    if let Some(odd) = &scene.odd_flag {
+        let (found, wanted) = (odd.found.clone(), odd.wanted.clone());
+        world.files.insert(flag.clone(), Entry::Odd(Unreadable { found, wanted }));
+    }
+    disturb(&mut world, scene);
+    let passed = (scene.now - scene.turn_opened).to_std().unwrap();
+    world.pass(passed);
+    if let (Some(stamp), Some(Entry::File { written, .. })) =
+        (scene.flag_written, world.files.get_mut(&flag))
+    {
+        *written = stamp;
+    }
+    if let Some(command) = &scene.command {
+        let args: Vec<_> = command.args.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        world.look();
+        world.command(command.verb, &args);
+    }
+    world
+}
+
+/// The owner or an agent does something beside the files.
+fn disturb(world: &mut World, scene: &Scene) {
+    world.busy = scene.busy;
+    if scene.head_moved {
+        world.commit_all("an agent's own commit");
+    }
+    if scene.branch_rewritten {
+        let tree = world.tree();
+        world.heads.remove("main");
+        world.commit_tree(tree, "a rewritten history");
+    }
+    if scene.branch != "main" {
+        let head = world.heads["main"].clone();
+        world.heads.insert(scene.branch.clone(), head);
+        world.branch = Some(scene.branch.clone());
+    }
+}
+
+/// A loop that is under way: its state, its turn and, if wanted, its run.
+fn begin(world: &mut World, scene: &Scene, state: &SceneState) {
+    for path in &scene.owner_dirty {
+        world.write(path, "the owner's unfinished work\n");
+    }
+    let run = RunId::new("a1b2c3d4-loop-0");
+    let start = world_snapshot(world);
+    for path in &scene.run_changes {
+        world.write(path, format!("what the run wrote into {path}\n"));
+    }
+    let ended_at = scene.run_ended.unwrap_or(scene.now);
+    let ended = (scene.run == Run::Ended).then(|| {
+        serde_json::json!({"run": run, "outcome": scene.outcome.clone().unwrap_or(Outcome::Ok), "at": ended_at,
+            "tail": "the end of its output", "looked": false})
+    });
+    let running = (scene.run == Run::Alive).then(
+        || serde_json::json!({"run": run, "since": scene.turn_opened, "ticks": world.now.ticks}),
+    );
+    let loop_state = serde_json::json!({
+        "currentStep": state.step, "currentRound": state.round, "phase": state.phase, "status": "starting",
+        "activeAgent": state.holder, "steps": state.steps, "stepsComplete": [], "history": [], "escalations": [],
+        "lastUpdated": scene.turn_opened,
+    });
+    let start = (scene.git && scene.run != Run::None).then_some(start);
+    let turn = serde_json::json!({"opened": scene.turn_opened, "failures": scene.failures, "not_before": null,
+        "round_limit": 8, "start": start, "run": running, "refused": false, "ended": ended, "left": null, "look_again": false});
+    let mut memos = vec![
+        ("state", loop_state.clone()),
+        ("turn", turn),
+        ("refusals", serde_json::json!({"in_a_row": scene.refusals, "last": null})),
+    ];
+    if scene.git {
+        memos
+            .push(("anchor", serde_json::json!({"branch": "main", "commit": world.heads["main"]})));
+    }
+    let judged: Vec<_> =
+        scene.judged.iter().map(|text| format!("judged/{}", Digest::of(text.as_bytes()))).collect();
+    memos.extend(judged.iter().map(|name| (name.as_str(), serde_json::json!(true))));
+    let memo =
+        memos.into_iter().map(|(name, value)| Memo { name: name.to_owned(), value: Some(value) });
+    let decision = Decision { memo: memo.collect(), ..Decision::default() };
+    world.protocol.absorb(&Wake::Decided(decision));
+    if scene.run != Run::None {
+        world.protocol.absorb(&Wake::Leased { tree: TreeRef::Main });
+    }
+    world.write(".review-loop-state.json", canonical(&loop_state));
+}
+
+/// The state file as the daemon writes it: the pinned order of keys.
+fn canonical(state: &serde_json::Value) -> String {
+    let keys = [
+        "currentStep",
+        "currentRound",
+        "phase",
+        "status",
+        "activeAgent",
+        "steps",
+        "stepsComplete",
+        "history",
+        "escalations",
+        "lastUpdated",
+    ];
+    let field = |key: &&str| {
+        let value = serde_json::to_string_pretty(&state[*key]).unwrap();
+        format!("  \"{key}\": {}", value.replace('\n', "\n  "))
+    };
+    format!("{{\n{}\n}}\n", keys.iter().map(|key| field(key)).collect::<Vec<_>>().join(",\n"))
+}
+
+/// The tree as the run found it, in the form that the loop remembers.
+fn world_snapshot(world: &mut World) -> serde_json::Value {
+    let Fact::Snapshot(snapshot) = world.snapshot() else { unreachable!() };
+    serde_json::json!({"tree": snapshot.tree, "head": snapshot.checkout.head, "refs": snapshot.refs,
+        "dirty": snapshot.dirty, "last": snapshot.tree})
+}

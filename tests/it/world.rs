@@ -1,0 +1,485 @@
+//! An in-memory shell: files, git, runs and a journal as plain values, so that the pure part can be tested by the thousand.
+//! It performs effects the way the real shell promises to, and can be killed between any two of them.
+
+use agency::model::*;
+use agency::protocol::Protocol;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub(crate) type Tree = BTreeMap<RelPath, Digest>;
+pub(crate) type MakeProtocol = fn() -> Box<dyn Protocol>;
+
+/// What lies at a path.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Entry {
+    File { bytes: Vec<u8>, written: Timestamp },
+    Odd(Unreadable),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Commit {
+    pub(crate) id: CommitId,
+    pub(crate) parent: Option<CommitId>,
+    pub(crate) tree: Tree,
+    pub(crate) message: String,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Record {
+    Decided(Decision),
+    Done(Key),
+    Leased(TreeRef),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) spawn: Spawn,
+    pub(crate) end: Option<RunEnd>,
+    pub(crate) told: bool,
+    pub(crate) stop: Option<String>,
+}
+
+/// The daemon was killed here.
+#[derive(Debug)]
+pub(crate) struct Killed;
+
+pub(crate) struct World {
+    make: MakeProtocol,
+    pub(crate) protocol: Box<dyn Protocol>,
+    pub(crate) now: Now,
+    pub(crate) files: BTreeMap<RelPath, Entry>,
+    pub(crate) branch: Option<String>,
+    pub(crate) busy: Option<Busy>,
+    pub(crate) heads: BTreeMap<String, CommitId>,
+    pub(crate) commits: BTreeMap<CommitId, Commit>,
+    pub(crate) journal: Vec<Record>,
+    pub(crate) runs: BTreeMap<RunId, Run>,
+    pub(crate) escalations: Vec<Escalation>,
+    pub(crate) resolved: Vec<Cause>,
+    pub(crate) quarantine: Vec<(RelPath, Vec<u8>, String)>,
+    pub(crate) replies: BTreeMap<String, Answer>,
+    pub(crate) pushes: Vec<CommitId>,
+    pub(crate) push_result: Result<(), Failure>,
+    pub(crate) decisions: Vec<Decision>,
+    pub(crate) git: bool,
+    trees: BTreeMap<TreeId, Tree>,
+    pending: VecDeque<Keyed>,
+    /// Effects left before the daemon dies; `None`: it lives.
+    pub(crate) fuse: Option<u32>,
+    seen: BTreeMap<RelPath, FileState>,
+}
+
+impl World {
+    pub(crate) fn new(make: MakeProtocol, now: Timestamp) -> Self {
+        let ticks = Ticks(u64::try_from(now.timestamp_millis()).unwrap());
+        Self {
+            make,
+            protocol: make(),
+            now: Now { wall: now, ticks },
+            files: BTreeMap::new(),
+            branch: Some("main".to_owned()),
+            busy: None,
+            heads: BTreeMap::new(),
+            commits: BTreeMap::new(),
+            journal: Vec::new(),
+            runs: BTreeMap::new(),
+            escalations: Vec::new(),
+            resolved: Vec::new(),
+            quarantine: Vec::new(),
+            replies: BTreeMap::new(),
+            pushes: Vec::new(),
+            push_result: Ok(()),
+            decisions: Vec::new(),
+            git: true,
+            trees: BTreeMap::new(),
+            pending: VecDeque::new(),
+            fuse: None,
+            seen: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn pass(&mut self, time: std::time::Duration) {
+        self.now.wall += time;
+        self.now.ticks = self.now.ticks.after(time);
+    }
+
+    pub(crate) fn write(&mut self, path: &str, bytes: impl Into<Vec<u8>>) {
+        let entry = Entry::File { bytes: bytes.into(), written: self.now.wall };
+        self.files.insert(RelPath::new(path).unwrap(), entry);
+    }
+
+    pub(crate) fn remove(&mut self, path: &str) {
+        self.files.remove(&RelPath::new(path).unwrap());
+    }
+
+    pub(crate) fn bytes(&self, path: &str) -> Option<&[u8]> {
+        match self.files.get(&RelPath::new(path).unwrap())? {
+            Entry::File { bytes, .. } => Some(bytes),
+            Entry::Odd(_) => None,
+        }
+    }
+
+    /// Everything that lies there, committed by the owner.
+    pub(crate) fn commit_all(&mut self, message: &str) {
+        let tree = self.tree();
+        self.commit_tree(tree, message);
+    }
+
+    pub(crate) fn commit_tree(&mut self, tree: Tree, message: &str) {
+        let branch = self.branch.clone().unwrap();
+        let parent = self.heads.get(&branch).cloned();
+        let id = commit_id(parent.as_ref(), &tree, message, self.now.wall);
+        let commit = Commit { id: id.clone(), parent, tree, message: message.to_owned() };
+        self.commits.insert(id.clone(), commit);
+        self.heads.insert(branch, id);
+    }
+
+    pub(crate) fn head(&self) -> Option<&Commit> {
+        self.commits.get(self.heads.get(self.branch.as_ref()?)?)
+    }
+
+    /// From the newest to the first.
+    pub(crate) fn log(&self, branch: &str) -> Vec<&Commit> {
+        let mut commits = Vec::new();
+        let mut at = self.heads.get(branch);
+        while let Some(commit) = at.and_then(|id| self.commits.get(id)) {
+            commits.push(commit);
+            at = commit.parent.as_ref();
+        }
+        commits
+    }
+
+    pub(crate) fn tree(&self) -> Tree {
+        let plain = |(path, entry): (&RelPath, &Entry)| match entry {
+            Entry::File { bytes, .. } => Some((path.clone(), Digest::of(bytes))),
+            Entry::Odd(_) => None,
+        };
+        self.files.iter().filter_map(plain).collect()
+    }
+
+    pub(crate) fn checkout(&self) -> Checkout {
+        let head = self.branch.as_ref().and_then(|branch| self.heads.get(branch)).cloned();
+        Checkout { branch: self.branch.clone(), head, busy: self.busy }
+    }
+
+    pub(crate) fn alive(&self) -> Option<&Run> {
+        self.runs.values().find(|run| run.end.is_none())
+    }
+
+    pub(crate) fn end_run(&mut self, run: &RunId, outcome: Outcome) {
+        let end =
+            RunEnd { run: run.clone(), outcome, ended_at: self.now.wall, tail: "tail".to_owned() };
+        self.runs.get_mut(run).unwrap().end = Some(end);
+    }
+
+    pub(crate) fn command(&mut self, verb: Verb, args: &[(&str, &str)]) -> String {
+        let id = format!("c{}", self.decisions.len());
+        let args = args.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let by = "owner".to_owned();
+        let command = Command { id: id.clone(), protocol: None, verb, args, by };
+        self.protocol.absorb(&Wake::Command(command));
+        id
+    }
+
+    /// Looks at files and checkout; tells what is new, then ends of runs.
+    pub(crate) fn look(&mut self) {
+        if self.git {
+            self.protocol.absorb(&Wake::Checkout(self.checkout()));
+        }
+        for watched in self.protocol.interest().files {
+            let state = self.state_of(&watched.path);
+            if self.seen.get(&watched.path) != Some(&state) {
+                self.seen.insert(watched.path.clone(), state.clone());
+                let file = FileSeen { path: watched.path, state };
+                self.protocol.absorb(&Wake::File(file));
+            }
+        }
+        for run in self.runs.values_mut().filter(|run| !run.told) {
+            if let Some(end) = &run.end {
+                run.told = true;
+                self.protocol.absorb(&Wake::Run(RunEvent::Ended(end.clone())));
+            }
+        }
+    }
+
+    fn state_of(&self, path: &RelPath) -> FileState {
+        match self.files.get(path) {
+            None => FileState::Absent,
+            Some(Entry::Odd(odd)) => FileState::Unreadable(odd.clone()),
+            Some(Entry::File { bytes, written }) => {
+                let digest = Digest::of(bytes);
+                let seen = match self.seen.get(path) {
+                    Some(FileState::Whole(file)) if file.digest == digest => file.seen,
+                    _ => self.now.wall,
+                };
+                let bytes = bytes.as_slice().into();
+                FileState::Whole(WholeFile { bytes, digest, written: *written, seen })
+            }
+        }
+    }
+
+    /// Looks, decides and acts until nothing is left to do now.
+    pub(crate) fn settle(&mut self) -> Result<(), Killed> {
+        for _ in 0..200 {
+            self.look();
+            let decision = self.protocol.decide(self.now);
+            assert_eq!(decision, self.protocol.decide(self.now), "the same facts, another answer");
+            if decision.is_quiet() {
+                return Ok(());
+            }
+            self.decisions.push(decision.clone());
+            self.journal.push(Record::Decided(decision.clone()));
+            self.burn()?;
+            self.protocol.absorb(&Wake::Decided(decision.clone()));
+            self.pending.extend(decision.effects);
+            self.apply_pending()?;
+        }
+        panic!(
+            "the protocol is never quiet: {:#?}",
+            self.decisions.iter().rev().take(3).collect::<Vec<_>>()
+        );
+    }
+
+    fn burn(&mut self) -> Result<(), Killed> {
+        match &mut self.fuse {
+            Some(0) => Err(Killed),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn apply_pending(&mut self) -> Result<(), Killed> {
+        while let Some(keyed) = self.pending.front().cloned() {
+            let wake = self.apply(&keyed);
+            self.burn()?;
+            self.pending.pop_front();
+            if let Wake::Leased { tree } = &wake {
+                self.journal.push(Record::Leased(tree.clone()));
+            }
+            if let Wake::Failed { .. } = wake {
+                self.protocol.absorb(&Wake::Checkout(self.checkout()));
+            } else {
+                self.journal.push(Record::Done(keyed.key.clone()));
+            }
+            if let Wake::Leased { .. } = wake {
+                self.protocol.absorb(&Wake::Done { key: keyed.key.clone() });
+            }
+            self.protocol.absorb(&wake);
+            self.burn()?;
+        }
+        Ok(())
+    }
+
+    /// A new daemon on the same disk: journal, then unfinished effects, then everything is looked at again.
+    pub(crate) fn restart(&mut self) -> Result<(), Killed> {
+        self.protocol = (self.make)();
+        self.seen.clear();
+        let mut open: Vec<Keyed> = Vec::new();
+        let mut leased = None;
+        for record in self.journal.clone() {
+            match record {
+                Record::Decided(decision) => {
+                    self.protocol.absorb(&Wake::Decided(decision.clone()));
+                    for keyed in decision.effects {
+                        if let Effect::Release { .. } = keyed.effect {
+                            leased = None;
+                        }
+                        open.push(keyed);
+                    }
+                }
+                Record::Done(key) => {
+                    self.protocol.absorb(&Wake::Done { key: key.clone() });
+                    open.retain(|keyed| keyed.key != key);
+                }
+                Record::Leased(tree) => leased = Some(tree),
+            }
+        }
+        if let Some(tree) = leased {
+            self.protocol.absorb(&Wake::Leased { tree });
+        }
+        for run in self.runs.values_mut() {
+            run.told = false;
+        }
+        self.protocol.absorb(&Wake::Checkout(self.checkout()));
+        self.pending = open.into();
+        self.apply_pending()
+    }
+
+    fn apply(&mut self, keyed: &Keyed) -> Wake {
+        let done = Wake::Done { key: keyed.key.clone() };
+        match &keyed.effect {
+            Effect::Replace { path, bytes, seen } => self.replace(path, &bytes.0, seen.as_ref()),
+            Effect::Take { path, seen, why } => self.take(path, seen.as_ref(), why),
+            Effect::Copy { from, to, seen } => self.copy(from, to, seen),
+            Effect::Ask { query } => {
+                return Wake::Fact { key: keyed.key.clone(), value: self.answer(query) };
+            }
+            Effect::Lease { tree } => return Wake::Leased { tree: tree.clone() },
+            Effect::Release { .. } | Effect::Log(_) => {}
+            Effect::Spawn(spawn) => {
+                assert!(
+                    self.alive().is_none_or(|run| run.spawn.run == spawn.run),
+                    "two agents in one tree"
+                );
+                let run = Run { spawn: (**spawn).clone(), end: None, told: false, stop: None };
+                self.runs.entry(spawn.run.clone()).or_insert(run);
+            }
+            Effect::Stop { run, why } => {
+                if let Some(run) = self.runs.get_mut(run) {
+                    run.stop.get_or_insert_with(|| why.clone());
+                }
+            }
+            Effect::Commit(planned) => return self.commit(&keyed.key, planned),
+            Effect::Push { commit, .. } => match &self.push_result {
+                Ok(()) => self.pushes.push(commit.clone()),
+                Err(failure) => {
+                    let (key, effect) = (keyed.key.clone(), keyed.effect.clone());
+                    return Wake::Failed { key, effect, failure: failure.clone() };
+                }
+            },
+            Effect::Escalate(escalation) => {
+                if !self.escalations.iter().any(|known| known.cause == escalation.cause) {
+                    self.escalations.push((**escalation).clone());
+                }
+            }
+            Effect::Resolve { cause, .. } => self.resolved.push(cause.clone()),
+            Effect::Reply { command, answer } => {
+                self.replies.insert(command.clone(), answer.clone());
+            }
+        }
+        done
+    }
+
+    fn replace(&mut self, path: &RelPath, bytes: &[u8], seen: Option<&Digest>) {
+        if let Some(Entry::File { bytes: old, .. }) = self.files.get(path)
+            && old != bytes
+            && seen != Some(&Digest::of(old))
+        {
+            self.quarantine.push((path.clone(), old.clone(), "swapped out".to_owned()));
+        }
+        self.write(path.as_str(), bytes);
+    }
+
+    fn take(&mut self, path: &RelPath, seen: Option<&Digest>, why: &str) {
+        let bytes = match self.files.get(path) {
+            Some(Entry::File { bytes, .. }) if seen == Some(&Digest::of(bytes)) => bytes.clone(),
+            Some(Entry::Odd(_)) if seen.is_none() => Vec::new(),
+            _ => return,
+        };
+        self.files.remove(path);
+        self.quarantine.push((path.clone(), bytes, why.to_owned()));
+    }
+
+    fn copy(&mut self, from: &RelPath, to: &RelPath, seen: &Digest) {
+        let Some(Entry::File { bytes, .. }) = self.files.get(from) else { return };
+        if Digest::of(bytes) == *seen {
+            let bytes = bytes.clone();
+            let entry = Entry::File { bytes, written: self.now.wall };
+            self.files.entry(to.clone()).or_insert(entry);
+        }
+    }
+
+    fn commit(&mut self, key: &Key, planned: &PlannedCommit) -> Wake {
+        let key = key.clone();
+        if self.log(&planned.branch).iter().any(|commit| commit.id == planned.id) {
+            return Wake::Done { key };
+        }
+        if self.heads.get(&planned.branch) != planned.parent.as_ref() {
+            let said = "the branch moved".to_owned();
+            let failure = Failure { kind: FailureKind::Moved, said };
+            return Wake::Failed { key, effect: Effect::Commit(planned.clone()), failure };
+        }
+        let commit = Commit {
+            id: planned.id.clone(),
+            parent: planned.parent.clone(),
+            tree: self.trees[&planned.tree].clone(),
+            message: planned.message.clone(),
+        };
+        self.commits.insert(planned.id.clone(), commit);
+        self.heads.insert(planned.branch.clone(), planned.id.clone());
+        Wake::Done { key }
+    }
+
+    fn answer(&mut self, query: &Query) -> Fact {
+        match query {
+            Query::Snapshot { since, .. } => {
+                let tree = self.tree();
+                let head = self.head().map(|commit| commit.tree.clone()).unwrap_or_default();
+                let before = since.as_ref().map(|id| self.trees[id].clone());
+                let changed = before.map(|before| diff(&before, &tree)).unwrap_or_default();
+                let refs = format!("{:?}", self.heads);
+                Fact::Snapshot(Snapshot {
+                    dirty: diff(&head, &tree).into_iter().map(|change| change.path).collect(),
+                    changed,
+                    checkout: self.checkout(),
+                    refs: Digest::of(refs.as_bytes()),
+                    tree: self.keep_tree(tree),
+                })
+            }
+            Query::Plan { branch, parent, take, write, message, date } => {
+                let mut tree =
+                    parent.as_ref().map(|id| self.commits[id].tree.clone()).unwrap_or_default();
+                for change in take {
+                    match &change.to {
+                        Some((_, object)) => {
+                            let digest = self.tree().get(&change.path).cloned();
+                            let digest = digest.filter(|digest| digest.as_str() == object);
+                            tree.insert(
+                                change.path.clone(),
+                                digest.expect("a taken object exists"),
+                            );
+                        }
+                        None => drop(tree.remove(&change.path)),
+                    }
+                }
+                for (path, bytes) in write {
+                    tree.insert(path.clone(), Digest::of(&bytes.0));
+                }
+                let id = commit_id(parent.as_ref(), &tree, message, *date);
+                let before =
+                    parent.as_ref().map(|id| self.commits[id].tree.clone()).unwrap_or_default();
+                let changes = diff(&before, &tree);
+                let (branch, parent) = (branch.clone(), parent.clone());
+                let (message, date) = (message.clone(), *date);
+                let tree = self.keep_tree(tree);
+                Fact::Planned(PlannedCommit { id, tree, branch, parent, message, date, changes })
+            }
+            Query::Contains { branch, commit } => {
+                if self.log(branch).iter().any(|known| known.id == *commit) {
+                    Fact::Yes
+                } else {
+                    Fact::No
+                }
+            }
+            other => Fact::Unknown(format!("{other:?}")),
+        }
+    }
+
+    /// The tree as it is now, with no earlier one to compare with.
+    pub(crate) fn snapshot(&mut self) -> Fact {
+        self.answer(&Query::Snapshot { tree: TreeRef::Main, label: "now".to_owned(), since: None })
+    }
+
+    fn keep_tree(&mut self, tree: Tree) -> TreeId {
+        let id = TreeId::new(Digest::of(format!("{tree:?}").as_bytes()).short());
+        self.trees.insert(id.clone(), tree);
+        id
+    }
+}
+
+fn commit_id(parent: Option<&CommitId>, tree: &Tree, message: &str, date: Timestamp) -> CommitId {
+    let text = format!("{parent:?}{tree:?}{message}{date}");
+    CommitId::new(Digest::of(text.as_bytes()).short())
+}
+
+fn diff(from: &Tree, to: &Tree) -> Vec<Change> {
+    let paths: BTreeSet<_> = from.keys().chain(to.keys()).collect();
+    let change = |path: &&RelPath| {
+        let (old, new) = (from.get(*path), to.get(*path));
+        let to = new.map(|digest| ("100644".to_owned(), digest.to_string()));
+        (old != new).then(|| Change { path: (*path).clone(), to, new: old.is_none() })
+    };
+    paths.iter().filter_map(change).collect()
+}
