@@ -1,3 +1,4 @@
 //! `agency`: the daemon that runs AI coding CLIs on repositories and believes nothing they say.
+pub mod config;
 pub mod model;
 pub mod protocol;

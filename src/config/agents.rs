@@ -1,0 +1,175 @@
+//! The `agents` and `roles` of a configuration: who can be started, how, and for which seat. It starts nothing.
+
+use super::value::{
+    NAME, dollars, duration, env_name, is_name, known_name, list, number, one_of, optional,
+    some_list, text,
+};
+use super::walk::{Section, Spot, section};
+use super::yaml::{Kind, join};
+use crate::model::Seat;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Agents by their name in `agents`.
+pub type Agents = BTreeMap<String, Agent>;
+/// The name of the agent that sits in a seat.
+pub type Roles = BTreeMap<Seat, String>;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Agent {
+    pub start: Start,
+    /// Wall clock.
+    pub timeout: Duration,
+    /// Until the first output.
+    pub first_output: Duration,
+    /// Without output.
+    pub silence: Duration,
+    /// After the first try.
+    pub retries: u32,
+    /// Before the first retry; doubles.
+    pub backoff: Duration,
+    /// Names of variables that are passed through.
+    pub env: Vec<String>,
+    pub cost_per_run_usd: Option<f64>,
+}
+
+/// How an agent is started: by a built-in profile, or by a template of the owner's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    Profile(Profile),
+    Command(Vec<String>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    Claude,
+    Codex,
+    Gemini,
+    Aider,
+}
+
+const PROFILES: &[(&str, Profile)] = &[
+    ("claude", Profile::Claude),
+    ("codex", Profile::Codex),
+    ("gemini", Profile::Gemini),
+    ("aider", Profile::Aider),
+];
+
+/// Agents that exist without being configured.
+const BUILT_IN: &[(&str, Profile)] = &[
+    ("claude-code", Profile::Claude),
+    ("codex", Profile::Codex),
+    ("gemini", Profile::Gemini),
+    ("aider", Profile::Aider),
+];
+
+const ROLES: &[(&str, &str)] = &[
+    ("builder", "claude-code"),
+    ("reviewer", "codex"),
+    ("auditor", "gemini"),
+    ("planner", "claude-code"),
+    ("fixer", "claude-code"),
+];
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl Agent {
+    pub fn new(start: Start) -> Self {
+        Self {
+            start,
+            timeout: 45 * 60 * SECOND,
+            first_output: 5 * 60 * SECOND,
+            silence: 10 * 60 * SECOND,
+            retries: 2,
+            backoff: 30 * SECOND,
+            env: Vec::new(),
+            cost_per_run_usd: None,
+        }
+    }
+}
+
+pub(super) fn default_agents() -> Agents {
+    let agent = |(name, profile): &(&str, Profile)| {
+        ((*name).to_owned(), Agent::new(Start::Profile(*profile)))
+    };
+    BUILT_IN.iter().map(agent).collect()
+}
+
+pub(super) fn default_roles() -> Roles {
+    ROLES.iter().map(|(seat, agent)| (Seat::new(*seat), (*agent).to_owned())).collect()
+}
+
+/// Adds the agents of the file to the built-in ones.
+pub(super) fn read_agents(spot: &mut Spot<'_>, mut agents: Agents) -> Option<Agents> {
+    each(spot, |name, spot| {
+        let start = BUILT_IN.iter().find(|(known, _)| *known == name);
+        let start = start.map(|(_, profile)| Start::Profile(*profile));
+        let agent = section(spot, |keys| read_agent(keys, start));
+        if let Some(agent) = agent.flatten() {
+            agents.insert(name.to_owned(), agent);
+        } else {
+            // So that one wrong agent is not reported a second time by every role that names it.
+            let stand_in = Agent::new(Start::Profile(Profile::Claude));
+            agents.entry(name.to_owned()).or_insert(stand_in);
+        }
+    })?;
+    Some(agents)
+}
+
+fn read_agent(keys: &mut Section<'_>, built_in: Option<Start>) -> Option<Agent> {
+    let both = keys.has("profile") && keys.has("command");
+    let neither = !keys.has("profile") && !keys.has("command");
+    let profile = keys.get("profile", one_of(PROFILES)).map(Start::Profile);
+    let command = keys.get("command", some_list(text)).map(Start::Command);
+    let start = if both {
+        keys.refuse("both `profile` and `command`", "one of them");
+        None
+    } else if neither && built_in.is_none() {
+        keys.refuse("neither `profile` nor `command`", "one of them");
+        None
+    } else {
+        profile.or(command).or(built_in)
+    };
+    let mut agent = Agent::new(start.clone().unwrap_or(Start::Profile(Profile::Claude)));
+    keys.set("timeout", &mut agent.timeout, duration(SECOND));
+    keys.set("first_output", &mut agent.first_output, duration(SECOND));
+    keys.set("silence", &mut agent.silence, duration(SECOND));
+    keys.set("retries", &mut agent.retries, number(0..=20));
+    keys.set("backoff", &mut agent.backoff, duration(Duration::ZERO));
+    keys.set("env", &mut agent.env, list(env_name));
+    keys.set("cost_per_run_usd", &mut agent.cost_per_run_usd, optional(dollars));
+    start.map(|_| agent)
+}
+
+/// Adds the roles of the file to the default ones.
+pub(super) fn read_roles(spot: &mut Spot<'_>, mut roles: Roles, agents: &Agents) -> Option<Roles> {
+    let known: Vec<&str> = agents.keys().map(String::as_str).collect();
+    each(spot, |seat, spot| {
+        if let Some(agent) = known_name("an agent", &known)(spot) {
+            roles.insert(Seat::new(seat), agent);
+        }
+    })?;
+    Some(roles)
+}
+
+/// Visits a mapping whose keys are names of the owner's choice.
+fn each(spot: &mut Spot<'_>, mut visit: impl FnMut(&str, &mut Spot<'_>)) -> Option<()> {
+    let entries = match &spot.node.kind {
+        Kind::Map(entries) => entries,
+        Kind::Null => return Some(()),
+        Kind::Scalar { .. } | Kind::List(_) => {
+            spot.refuse("a mapping (`name: …`)");
+            return None;
+        }
+    };
+    let path = spot.path.clone();
+    for entry in entries {
+        let mut spot = spot.inner(&entry.value, join(&path, &entry.key));
+        if is_name(&entry.key) {
+            visit(&entry.key, &mut spot);
+        } else {
+            spot.refuse_as("this name", NAME, None);
+        }
+    }
+    Some(())
+}

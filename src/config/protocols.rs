@@ -1,0 +1,145 @@
+//! The limits and habits of each protocol, and of the daemon as a whole. It applies none of them.
+
+use super::value::{
+    dollars, duration, known_name, list, number, one_of, optional, size, text, text_that, yes_or_no,
+};
+use super::walk::{Section, Spot, section};
+use crate::model::RelPath;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// `limits`: what the daemon may use in all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// Runs at a time.
+    pub parallel: u32,
+    /// Runs of one agent at a time.
+    pub per_agent: u32,
+    pub cost_per_day_usd: Option<f64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { parallel: 2, per_agent: 1, cost_per_day_usd: None }
+    }
+}
+
+pub(super) fn read_limits(spot: &mut Spot<'_>, mut limits: Limits) -> Option<Limits> {
+    section(spot, |keys| {
+        keys.set("parallel", &mut limits.parallel, number(1..=256));
+        keys.set("per_agent", &mut limits.per_agent, number(1..=256));
+        keys.set("cost_per_day_usd", &mut limits.cost_per_day_usd, optional(dollars));
+    })?;
+    Some(limits)
+}
+
+/// `loop`: the review loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoopConfig {
+    /// spec 1 §2: a flag older than this is refused.
+    pub flag_max_age: Duration,
+    /// spec 1 §7: a turn without a sign of life.
+    pub lock_stale: Duration,
+    pub max_rejections: u32,
+    pub max_rounds: u32,
+    /// How long an agent that has finished gets to exit.
+    pub settle: Duration,
+    /// The owner's own command lines, each for `sh -c`.
+    pub gates: Vec<String>,
+    pub push: bool,
+}
+
+impl Default for LoopConfig {
+    fn default() -> Self {
+        Self {
+            flag_max_age: 30 * 60 * SECOND,
+            lock_stale: 45 * 60 * SECOND,
+            max_rejections: 3,
+            max_rounds: 8,
+            settle: 30 * SECOND,
+            gates: Vec::new(),
+            push: false,
+        }
+    }
+}
+
+pub(super) fn read_loop(spot: &mut Spot<'_>, mut limits: LoopConfig) -> Option<LoopConfig> {
+    section(spot, |keys| {
+        keys.set("flag_max_age", &mut limits.flag_max_age, duration(SECOND));
+        keys.set("lock_stale", &mut limits.lock_stale, duration(SECOND));
+        keys.set("max_rejections", &mut limits.max_rejections, number(1..=100));
+        keys.set("max_rounds", &mut limits.max_rounds, number(1..=1000));
+        keys.set("settle", &mut limits.settle, duration(Duration::ZERO));
+        keys.set("gates", &mut limits.gates, list(text));
+        keys.set("push", &mut limits.push, yes_or_no);
+    })?;
+    Some(limits)
+}
+
+/// `board`: the task board of the Agency protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoardConfig {
+    pub isolation: Isolation,
+    pub merge: Merge,
+    /// The agent that audits reports.
+    pub auditor: String,
+    /// Run once in each new worktree, each for `sh -c`.
+    pub setup: Vec<String>,
+    /// Ignored files that each new worktree gets.
+    pub copy: Vec<RelPath>,
+    /// No worktree is made when less space than this is free, in bytes.
+    pub disk_floor: u64,
+}
+
+/// Where a builder works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    Worktree,
+}
+
+/// What becomes of a task's branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merge {
+    Squash,
+    /// It is left for a pull request.
+    None,
+}
+
+impl Default for BoardConfig {
+    fn default() -> Self {
+        Self {
+            isolation: Isolation::Worktree,
+            merge: Merge::Squash,
+            auditor: "gemini".to_owned(),
+            setup: Vec::new(),
+            copy: Vec::new(),
+            disk_floor: 1 << 30,
+        }
+    }
+}
+
+/// `agents` are the names that `auditor` may be.
+pub(super) fn read_board(
+    spot: &mut Spot<'_>,
+    mut board: BoardConfig,
+    agents: &[&str],
+) -> Option<BoardConfig> {
+    section(spot, |keys| {
+        keys.set("isolation", &mut board.isolation, one_of(&[("worktree", Isolation::Worktree)]));
+        let merges = one_of(&[("squash", Merge::Squash), ("none", Merge::None)]);
+        keys.set("merge", &mut board.merge, merges);
+        keys.set("auditor", &mut board.auditor, known_name("an agent", agents));
+        keys.set("setup", &mut board.setup, list(text));
+        read_copy(keys, &mut board.copy);
+        keys.set("disk_floor", &mut board.disk_floor, size);
+    })?;
+    Some(board)
+}
+
+fn read_copy(keys: &mut Section<'_>, copy: &mut Vec<RelPath>) {
+    let path = text_that("a path inside the repository", |path| RelPath::new(path).is_ok());
+    keys.set("copy", copy, |spot| {
+        list(|spot| path(spot).and_then(|path| RelPath::new(path).ok()))(spot)
+    });
+}
