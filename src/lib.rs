@@ -2,3 +2,5 @@
 pub mod config;
 pub mod model;
 pub mod protocol;
+pub mod repository;
+pub mod store;

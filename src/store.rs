@@ -1,0 +1,3 @@
+//! Our own files on disk, made to survive a crash. It knows nothing of what they mean.
+
+pub mod lock;

@@ -1,0 +1,207 @@
+//! A lock that a living process holds on a file, gone the moment that process is. It does not say what is locked.
+
+use crate::model::clip;
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg, OFlag};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// An exclusive lock, held until it is dropped. The text in the file is for people only.
+#[derive(Debug)]
+pub struct Lock {
+    path: PathBuf,
+    file: Flock<File>,
+}
+
+#[derive(Debug)]
+pub enum Acquired {
+    Held(Lock),
+    /// Somebody else holds it; what they wrote about themselves, or nothing if they have not yet.
+    Busy {
+        holder: String,
+    },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    #[error("cannot open the lock `{}`", path.display())]
+    Open { path: PathBuf, source: io::Error },
+    #[error("the lock `{}` is not a plain file", path.display())]
+    NotAFile { path: PathBuf },
+    #[error("cannot lock `{}`", path.display())]
+    Lock { path: PathBuf, source: io::Error },
+}
+
+/// A lock file that is replaced again and again while we try is not something to wait for.
+const REPLACED_MAX: usize = 100;
+const PAUSE: Duration = Duration::from_millis(20);
+const HOLDER_MAX: u64 = 1024;
+
+impl Lock {
+    /// Takes the lock or says who has it. `words` tell people who we are.
+    pub fn try_acquire(path: &Path, words: &str) -> Result<Acquired, LockError> {
+        for _ in 0..REPLACED_MAX {
+            let file = match Flock::lock(open(path)?, FlockArg::LockExclusiveNonblock) {
+                Ok(file) => file,
+                Err((_, Errno::EINTR)) => continue,
+                Err((file, Errno::EWOULDBLOCK)) => {
+                    return Ok(Acquired::Busy { holder: holder(&file) });
+                }
+                Err((_, errno)) => return Err(failed(path, errno.into())),
+            };
+            let mut lock = Self { path: path.to_owned(), file };
+            // Whoever removed the file between our open and our lock left us holding a lock on nothing.
+            if lock.is_current() {
+                lock.write(words).map_err(|source| failed(path, source))?;
+                return Ok(Acquired::Held(lock));
+            }
+        }
+        Err(failed(path, io::Error::other("the file is replaced again and again")))
+    }
+
+    /// As [`Lock::try_acquire`], but tries again for about `wait`.
+    pub fn acquire_within(path: &Path, words: &str, wait: Duration) -> Result<Acquired, LockError> {
+        let mut left = wait;
+        loop {
+            match Self::try_acquire(path, words)? {
+                Acquired::Busy { .. } if !left.is_zero() => {
+                    let pause = PAUSE.min(left);
+                    std::thread::sleep(pause);
+                    left -= pause;
+                }
+                acquired => return Ok(acquired),
+            }
+        }
+    }
+
+    /// Is the file at the path still the one that we hold? If not, somebody removed it and another process may hold the new one.
+    pub fn is_current(&self) -> bool {
+        let same = |held: std::fs::Metadata, named: std::fs::Metadata| {
+            (held.dev(), held.ino()) == (named.dev(), named.ino())
+        };
+        match (self.file.metadata(), self.path.symlink_metadata()) {
+            (Ok(held), Ok(named)) => same(held, named),
+            _ => false,
+        }
+    }
+
+    fn write(&mut self, words: &str) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        writeln!(self.file, "{words}")
+    }
+}
+
+/// Never follows a link and never waits for the other end of a pipe.
+fn open(path: &Path) -> Result<File, LockError> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
+        .open(path)
+        .map_err(|source| LockError::Open { path: path.to_owned(), source })?;
+    match file.metadata() {
+        Ok(metadata) if metadata.is_file() => Ok(file),
+        Ok(_) => Err(LockError::NotAFile { path: path.to_owned() }),
+        Err(source) => Err(LockError::Open { path: path.to_owned(), source }),
+    }
+}
+
+fn holder(file: &File) -> String {
+    let mut bytes = Vec::new();
+    match file.take(HOLDER_MAX).read_to_end(&mut bytes) {
+        Ok(_) => clip(String::from_utf8_lossy(&bytes).trim(), 500),
+        Err(_) => String::new(),
+    }
+}
+
+fn failed(path: &Path, source: io::Error) -> LockError {
+    LockError::Lock { path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use std::time::Instant;
+
+    fn held(acquired: Acquired) -> Lock {
+        match acquired {
+            Acquired::Held(lock) => lock,
+            Acquired::Busy { holder } => panic!("held by {holder}"),
+        }
+    }
+
+    fn busy(acquired: Acquired) -> String {
+        match acquired {
+            Acquired::Held(_) => panic!("two holders"),
+            Acquired::Busy { holder } => holder,
+        }
+    }
+
+    // covers: DM-07
+    #[test]
+    fn one_holder_at_a_time_and_its_words_are_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let first = held(Lock::try_acquire(&path, "a long first holder").unwrap());
+        assert_eq!(busy(Lock::try_acquire(&path, "second").unwrap()), "a long first holder");
+        drop(first);
+        let second = held(Lock::try_acquire(&path, "second").unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "second\n");
+        drop(second);
+    }
+
+    #[test]
+    fn waiting_ends_with_the_lock_or_in_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let first = held(Lock::try_acquire(&path, "first").unwrap());
+        let start = Instant::now();
+        let waited = Lock::acquire_within(&path, "second", Duration::from_millis(60)).unwrap();
+        assert_eq!(busy(waited), "first");
+        assert!(start.elapsed() >= Duration::from_millis(60));
+
+        let path_of_waiter = path.clone();
+        let waiter = std::thread::spawn(move || {
+            Lock::acquire_within(&path_of_waiter, "second", Duration::from_secs(20)).unwrap()
+        });
+        drop(first);
+        let second = held(waiter.join().unwrap());
+        assert_eq!(busy(Lock::try_acquire(&path, "third").unwrap()), "second");
+        drop(second);
+    }
+
+    #[test]
+    fn a_removed_lock_file_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let lock = held(Lock::try_acquire(&path, "first").unwrap());
+        assert!(lock.is_current());
+        std::fs::remove_file(&path).unwrap();
+        assert!(!lock.is_current());
+        let other = held(Lock::try_acquire(&path, "second").unwrap());
+        assert!(other.is_current() && !lock.is_current());
+    }
+
+    #[test]
+    fn links_pipes_and_folders_are_not_locks() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("precious");
+        std::fs::write(&target, "text").unwrap();
+        symlink(&target, dir.path().join("link")).unwrap();
+        nix::unistd::mkfifo(&dir.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::fs::create_dir(dir.path().join("folder")).unwrap();
+        for name in ["link", "pipe", "folder", "no/such"] {
+            let error = Lock::try_acquire(&dir.path().join(name), "me").unwrap_err();
+            assert!(error.to_string().contains(name), "{error}");
+        }
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "text");
+    }
+}
