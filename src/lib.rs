@@ -3,4 +3,5 @@ pub mod config;
 pub mod model;
 pub mod protocol;
 pub mod repository;
+pub mod run;
 pub mod store;

@@ -1,2 +1,11 @@
-//! The binary.
-fn main() {}
+//! The binary: a run's shim, or the command line. It does nothing itself.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // First of all, before anything is set up: a shim must stay small.
+    if let Some(folder) = agency::run::shim::folder_from_args() {
+        return agency::run::shim::main(&folder);
+    }
+    ExitCode::from(2)
+}

@@ -1,0 +1,30 @@
+//! Runs: one process tree, one folder each, kept by a shim that outlives us. What a run means to a protocol is not known here.
+//!
+//! The daemon writes its intent ([`RunSpec`] → `run.json`), starts `agency shim FOLDER`, and watches the folder.
+//! A run is alive while the lock on `alive` is held; `exit.json` is written only under that lock, and once.
+
+mod beat;
+mod clock;
+mod deadlines;
+pub mod environment;
+mod executor;
+mod exit;
+mod folder;
+pub mod history;
+mod local;
+mod logs;
+mod lose;
+mod observe;
+pub mod shim;
+mod signals;
+mod spec;
+mod stream;
+mod supervise;
+mod tree;
+
+pub use executor::{CancelOutcome, Executor, Held, HeldState, RunError, Ticket};
+pub use exit::{ExitRecord, How};
+pub use folder::Folder;
+pub use local::LocalExecutor;
+pub use logs::tail;
+pub use spec::{Limits, RunFile, RunSpec, Values, expand};

@@ -1,0 +1,37 @@
+//! The touch of `beat` that tells the daemon that a shim is not stuck. Judging its absence is `observe`'s work.
+
+use super::clock::{boottime, wall};
+use crate::model::Ticks;
+use std::fs::File;
+use std::time::Duration;
+
+#[derive(Debug)]
+pub(super) struct Beat {
+    file: File,
+    every: Duration,
+    last: Ticks,
+}
+
+impl Beat {
+    pub(super) fn new(file: File, every: Duration) -> Self {
+        let beat = Self { file, every, last: boottime() };
+        beat.touch();
+        beat
+    }
+
+    pub(super) fn every(&self) -> Duration {
+        self.every
+    }
+
+    pub(super) fn if_due(&mut self) {
+        if boottime().since(self.last) >= self.every {
+            self.last = boottime();
+            self.touch();
+        }
+    }
+
+    fn touch(&self) {
+        // A beat that cannot be written is a missing beat: the daemon will notice.
+        self.file.set_modified(wall().into()).ok();
+    }
+}

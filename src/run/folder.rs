@@ -1,0 +1,206 @@
+//! The folder of one run: its files, its lock, and how they are written. It decides nothing about the run.
+
+use super::exit::ExitRecord;
+use super::spec::RunFile;
+use super::tree::ProcessId;
+use crate::model::Timestamp;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The largest of our own JSON files that is read: `run.json` may hold a whole prompt in its argv.
+const JSON_MAX: u64 = 4 * 1024 * 1024;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder(PathBuf);
+
+/// The text of `alive`: who holds the lock. For people, and for signals that are checked against the start time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Alive {
+    pub(super) shim: ProcessId,
+    pub(super) child: Option<ProcessId>,
+    pub(super) at: Timestamp,
+    /// Pids and start times mean nothing after a reboot.
+    pub(super) boot: String,
+}
+
+/// `stop.json`: somebody wants the run to end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stop {
+    pub(super) why: String,
+    pub(super) grace_s: u64,
+}
+
+/// The run's lock, held. A copy that a fork made cannot keep it: dropping unlocks, not only closes.
+#[derive(Debug)]
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file right after this frees the lock as well.
+        self.0.unlock().ok();
+    }
+}
+
+impl Lock {
+    /// Later texts are longer than earlier ones, so a reader never sees a mix.
+    pub(super) fn write(&self, alive: &Alive) -> io::Result<()> {
+        let text = serde_json::to_vec(alive)?;
+        self.0.write_all_at(&text, 0)?;
+        self.0.set_len(text.len() as u64)
+    }
+}
+
+impl Folder {
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn prompt(&self) -> PathBuf {
+        self.0.join("prompt.md")
+    }
+
+    /// The newest output; what came before it is in the same name with `.1`.
+    pub fn stdout(&self) -> PathBuf {
+        self.0.join("stdout.log")
+    }
+
+    pub fn stderr(&self) -> PathBuf {
+        self.0.join("stderr.log")
+    }
+
+    pub fn intent(&self) -> io::Result<RunFile> {
+        self.read("run.json")
+    }
+
+    /// How the run ended, once it has.
+    pub fn exit(&self) -> Option<io::Result<ExitRecord>> {
+        found(self.read("exit.json"))
+    }
+
+    pub(super) fn stop(&self) -> Option<io::Result<Stop>> {
+        found(self.read("stop.json"))
+    }
+
+    pub(super) fn alive(&self) -> Option<Alive> {
+        self.read("alive").ok()
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.join(name).symlink_metadata().is_ok()
+    }
+
+    /// A shim was started for it, whatever became of that.
+    pub(super) fn was_started(&self) -> bool {
+        self.has("started") || self.0.join("alive").metadata().is_ok_and(|meta| meta.len() > 0)
+    }
+
+    pub(super) fn last_beat(&self) -> Option<SystemTime> {
+        self.0.join("beat").metadata().and_then(|meta| meta.modified()).ok()
+    }
+
+    pub(super) fn open_beat(&self) -> io::Result<File> {
+        private().write(true).create(true).truncate(false).open(self.0.join("beat"))
+    }
+
+    /// `None` while somebody else holds it.
+    pub(super) fn try_lock(&self) -> io::Result<Option<Lock>> {
+        let path = self.0.join("alive");
+        let file = private().read(true).write(true).create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Lock(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(cause)) => Err(cause),
+        }
+    }
+
+    pub(super) fn publish_json(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
+        let mut text = serde_json::to_vec_pretty(value)?;
+        text.push(b'\n');
+        self.publish(name, &text)
+    }
+
+    /// Whole or not at all, and on disk before this returns.
+    pub(super) fn publish(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let temporary = self.0.join(format!("{name}.tmp"));
+        let mut file = private().write(true).create(true).truncate(true).open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, self.0.join(name))?;
+        File::open(&self.0)?.sync_all()
+    }
+
+    fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
+        let mut text = Vec::new();
+        open_plain(&self.0.join(name))?.take(JSON_MAX).read_to_end(&mut text)?;
+        Ok(serde_json::from_slice(&text)?)
+    }
+}
+
+/// Opens a plain file only. An agent of the same user can put a pipe or a link here, and neither may hang us.
+pub(super) fn open_plain(path: &Path) -> io::Result<File> {
+    let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidData, "not a plain file"))
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600);
+    options
+}
+
+fn found<T>(read: io::Result<T>) -> Option<io::Result<T>> {
+    match read {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => None,
+        other => Some(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lock_has_one_holder_and_ends_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path());
+        let held = folder.try_lock().unwrap().expect("nobody holds it yet");
+        assert!(folder.try_lock().unwrap().is_none());
+        drop(held);
+        assert!(folder.try_lock().unwrap().is_some());
+        assert!(!folder.was_started(), "a probe of the lock must not look like a start");
+    }
+
+    #[test]
+    fn what_is_not_there_is_told_from_what_cannot_be_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path());
+        assert!(folder.exit().is_none());
+        folder.publish("exit.json", b"{ half").unwrap();
+        assert!(folder.exit().unwrap().is_err());
+        nix::unistd::mkfifo(&dir.path().join("stop.json"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(folder.stop().unwrap().is_err(), "a pipe must not hang the reader");
+    }
+
+    #[test]
+    fn a_published_file_replaces_the_old_one_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path());
+        let stop = |why: &str| Stop { why: why.to_owned(), grace_s: 1 };
+        folder.publish_json("stop.json", &stop("a much longer first reason")).unwrap();
+        folder.publish_json("stop.json", &stop("second")).unwrap();
+        assert_eq!(folder.stop().unwrap().unwrap(), stop("second"));
+        assert!(!folder.has("stop.json.tmp"));
+    }
+}

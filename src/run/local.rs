@@ -1,0 +1,247 @@
+//! Runs on this machine: writes the intent, starts the shim, finds runs again after a restart. Observing is `observe`'s work.
+
+use super::clock::wall;
+use super::executor::{CancelOutcome, Executor, Held, HeldState, RunError, Ticket};
+use super::exit::{ExitRecord, How};
+use super::folder::{Folder, Stop};
+use super::observe::{Watched, observe};
+use super::spec::{RunFile, RunSpec};
+use crate::model::{RunEvent, RunId};
+use nix::sys::signal::Signal;
+use std::collections::HashMap;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::AbortHandle;
+
+/// A shim beats this many times before it counts as stuck.
+const BEATS_BEFORE_STUCK: u32 = 6;
+const STUCK_AFTER: Duration = Duration::from_secs(60);
+
+/// Made inside a tokio runtime. Dropping it stops the observing; the runs go on.
+#[derive(Debug)]
+pub struct LocalExecutor {
+    runs: PathBuf,
+    shim: PathBuf,
+    stuck_after: Duration,
+    events: UnboundedSender<RunEvent>,
+    runtime: Handle,
+    /// The runs that have an observer or had one, until their end is acknowledged.
+    watched: Mutex<HashMap<RunId, AbortHandle>>,
+}
+
+impl LocalExecutor {
+    /// `shim`: the program that is started as `SHIM shim FOLDER`, which is our own.
+    pub fn new(runs: PathBuf, shim: PathBuf, events: UnboundedSender<RunEvent>) -> Self {
+        Self {
+            // The shim works in another directory than we do.
+            runs: std::path::absolute(&runs).unwrap_or(runs),
+            shim,
+            stuck_after: STUCK_AFTER,
+            events,
+            runtime: Handle::current(),
+            watched: Mutex::default(),
+        }
+    }
+
+    /// How long a shim may be silent; it beats six times as often.
+    pub fn stuck_after(mut self, limit: Duration) -> Self {
+        self.stuck_after = limit;
+        self
+    }
+
+    pub fn folder(&self, run: &RunId) -> Result<Folder, RunError> {
+        let id = run.as_str();
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let fits = (1..=128).contains(&id.len()) && !id.starts_with('.') && id.chars().all(plain);
+        if !fits {
+            return Err(RunError::Id { run: run.clone() });
+        }
+        Ok(Folder::new(self.runs.join(id)))
+    }
+
+    fn watched(&self) -> MutexGuard<'_, HashMap<RunId, AbortHandle>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watch(
+        &self,
+        watched: &mut HashMap<RunId, AbortHandle>,
+        run: &RunId,
+        folder: &Folder,
+        shim: Option<Child>,
+    ) {
+        let watch = Watched {
+            run: run.clone(),
+            folder: folder.clone(),
+            stuck_after: self.stuck_after,
+            events: self.events.clone(),
+        };
+        let task = self.runtime.spawn(observe(watch, shim));
+        watched.insert(run.clone(), task.abort_handle());
+    }
+
+    fn intend(&self, folder: &Folder, spec: &RunSpec) -> io::Result<()> {
+        if folder.has("run.json") {
+            return Ok(());
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(folder.path())?;
+        File::open(&self.runs)?.sync_all()?;
+        if !spec.spawn.prompt.is_empty() {
+            folder.publish("prompt.md", spec.spawn.prompt.as_bytes())?;
+        }
+        let beat = (self.stuck_after / BEATS_BEFORE_STUCK).as_millis();
+        let beat_ms = u64::try_from(beat).unwrap_or(u64::MAX);
+        folder.publish_json("run.json", &RunFile::new(spec, &folder.prompt(), beat_ms, wall()))
+    }
+
+    /// The shim's environment is the child's, so it is exactly the run's.
+    fn start_shim(&self, folder: &Folder, spec: &RunSpec) -> io::Result<Child> {
+        let _context = self.runtime.enter();
+        let complaints = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(folder.path().join("shim.log"))?;
+        Command::new(&self.shim)
+            .arg("shim")
+            .arg(folder.path())
+            .env_clear()
+            .envs(spec.env.iter().map(|(name, value)| (name, value)))
+            // What a lost run's processes are found by.
+            .env("AGENCY_RUN", spec.spawn.run.as_str())
+            .env("AGENCY_REPO", &spec.repo)
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(complaints)
+            .spawn()
+    }
+
+    fn held(&self, folder: &Folder) -> Option<HeldState> {
+        if folder.has("seen") || !folder.has("run.json") {
+            return None;
+        }
+        if folder.has("exit.json") {
+            return Some(HeldState::Ended);
+        }
+        match folder.try_lock() {
+            Ok(Some(_free)) if folder.was_started() => Some(HeldState::Losing),
+            Ok(Some(_free)) => Some(HeldState::Intended),
+            Ok(None) | Err(_) => Some(HeldState::Alive),
+        }
+    }
+
+    /// Nobody has started it: under its lock, nobody will.
+    fn cancel_intent(&self, run: &RunId, folder: &Folder, why: &str) -> Result<(), RunError> {
+        let record = ExitRecord::new(How::Stopped(why.to_owned()), wall());
+        folder.publish_json("exit.json", &record).map_err(|cause| bad(folder, cause))?;
+        let mut watched = self.watched();
+        if !watched.contains_key(run) {
+            self.watch(&mut watched, run, folder, None);
+        }
+        Ok(())
+    }
+}
+
+impl Executor for LocalExecutor {
+    fn submit(&self, spec: &RunSpec) -> Result<Ticket, RunError> {
+        let run = &spec.spawn.run;
+        let folder = self.folder(run)?;
+        let mut watched = self.watched();
+        if watched.contains_key(run) {
+            return Ok(Ticket::Known);
+        }
+        self.intend(&folder, spec).map_err(|cause| bad(&folder, cause))?;
+        match self.held(&folder) {
+            None => return Ok(Ticket::Over),
+            Some(HeldState::Intended) => {}
+            Some(HeldState::Alive | HeldState::Ended | HeldState::Losing) => {
+                self.watch(&mut watched, run, &folder, None);
+                return Ok(Ticket::Known);
+            }
+        }
+        let shim = self
+            .start_shim(&folder, spec)
+            .map_err(|cause| RunError::Shim { path: self.shim.clone(), cause })?;
+        self.watch(&mut watched, run, &folder, Some(shim));
+        // From here on a run without lock and record is lost, not forgotten.
+        folder.publish("started", b"").map_err(|cause| bad(&folder, cause))?;
+        Ok(Ticket::Started)
+    }
+
+    fn cancel(&self, run: &RunId, why: &str, grace: Duration) -> Result<CancelOutcome, RunError> {
+        let folder = self.folder(run)?;
+        if !folder.has("run.json") {
+            return Err(RunError::Unknown { run: run.clone() });
+        }
+        if folder.has("exit.json") {
+            return Ok(CancelOutcome::AlreadyEnded);
+        }
+        let stop = Stop { why: why.to_owned(), grace_s: whole_seconds(grace) };
+        folder.publish_json("stop.json", &stop).map_err(|cause| bad(&folder, cause))?;
+        match folder.try_lock().map_err(|cause| bad(&folder, cause))? {
+            Some(_held) if !folder.was_started() && !self.watched().contains_key(run) => {
+                self.cancel_intent(run, &folder, why)?;
+                return Ok(CancelOutcome::NotStarted);
+            }
+            // Between start and lock: the shim will find `stop.json`.
+            Some(_held) => {}
+            None => folder.alive().into_iter().for_each(|alive| alive.shim.signal(Signal::SIGTERM)),
+        }
+        Ok(CancelOutcome::Asked)
+    }
+
+    fn adopt(&self) -> Result<Vec<Held>, RunError> {
+        let entries = match std::fs::read_dir(&self.runs) {
+            Ok(entries) => entries,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(cause) => return Err(RunError::Folder { path: self.runs.clone(), cause }),
+        };
+        let mut watched = self.watched();
+        let mut held = Vec::new();
+        for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+            let run = RunId::new(name);
+            let Ok(folder) = self.folder(&run) else { continue };
+            let Some(state) = self.held(&folder) else { continue };
+            if state != HeldState::Intended && !watched.contains_key(&run) {
+                self.watch(&mut watched, &run, &folder, None);
+            }
+            held.push(Held { run, state });
+        }
+        held.sort_by(|a, b| a.run.cmp(&b.run));
+        Ok(held)
+    }
+
+    fn acknowledge(&self, run: &RunId) -> Result<(), RunError> {
+        let folder = self.folder(run)?;
+        if !folder.has("exit.json") {
+            return Err(RunError::Unknown { run: run.clone() });
+        }
+        folder.publish("seen", b"").map_err(|cause| bad(&folder, cause))?;
+        self.watched().remove(run);
+        Ok(())
+    }
+}
+
+impl Drop for LocalExecutor {
+    fn drop(&mut self) {
+        self.watched().values().for_each(AbortHandle::abort);
+    }
+}
+
+fn bad(folder: &Folder, cause: io::Error) -> RunError {
+    RunError::Folder { path: folder.path().to_owned(), cause }
+}
+
+/// Rounded up: a short grace is not none.
+fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+}

@@ -1,0 +1,180 @@
+//! One task per run: tells once that it started and once how it ended. It starts nothing, and ends only what is lost.
+
+use super::clock::boottime;
+use super::exit::ExitRecord;
+use super::folder::Folder;
+use super::logs::tail;
+use super::lose::{Attempt, Members, Trouble, attempt, recorded};
+use crate::model::{RunEnd, RunEvent, RunId, Ticks};
+use std::time::{Duration, SystemTime};
+use tokio::process::Child;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::{sleep, timeout};
+
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// Until it has started, which is a matter of milliseconds.
+const LOOK_SOON: Duration = Duration::from_millis(20);
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// A look counts for at most this much silence, so that a suspended machine does not look like a stuck shim.
+const LOOK_COUNTS_MAX: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub(super) run: RunId,
+    pub(super) folder: Folder,
+    pub(super) stuck_after: Duration,
+    pub(super) events: UnboundedSender<RunEvent>,
+}
+
+#[derive(Debug)]
+enum Look {
+    Running,
+    Ended(ExitRecord),
+    Trouble(Trouble),
+}
+
+/// `shim`: the one we started ourselves. Its end wakes us at once; an adopted one is looked at again and again.
+pub(super) async fn observe(watched: Watched, mut shim: Option<Child>) {
+    let mut pulse = Pulse::new();
+    let mut started = false;
+    let record = loop {
+        wait(&mut shim, if started { LOOK_AGAIN } else { LOOK_SOON }).await;
+        started = started || watched.tell_start();
+        let ended = match watched.look(shim.is_some(), &mut pulse) {
+            Look::Running => None,
+            Look::Ended(record) => Some(record),
+            Look::Trouble(trouble) => watched.lose(trouble).await,
+        };
+        if let Some(record) = ended {
+            break record;
+        }
+    };
+    if let Some(mut shim) = shim {
+        // It leaves right after its record. If not, the runtime collects it later.
+        timeout(LOOK_COUNTS_MAX, shim.wait()).await.ok();
+    }
+    watched.empty_tree(&record).await;
+    if !started {
+        watched.tell_start();
+    }
+    watched.tell_end(&record);
+}
+
+/// Returns when the shim has gone (and is collected), or after `pause`.
+async fn wait(shim: &mut Option<Child>, pause: Duration) {
+    match shim {
+        Some(child) => {
+            if timeout(pause, child.wait()).await.is_ok() {
+                *shim = None;
+            }
+        }
+        None => sleep(pause).await,
+    }
+}
+
+impl Watched {
+    /// The lock of a shim of our own is not probed: it lives as long as its process does.
+    fn look(&self, own_shim_lives: bool, pulse: &mut Pulse) -> Look {
+        if let Some(record) = recorded(&self.folder) {
+            return Look::Ended(record);
+        }
+        if pulse.silence(self.folder.last_beat(), boottime()) >= self.stuck_after {
+            return Look::Trouble(Trouble::Stuck);
+        }
+        if !own_shim_lives && matches!(self.folder.try_lock(), Ok(Some(_))) {
+            return Look::Trouble(Trouble::Dead);
+        }
+        Look::Running
+    }
+
+    /// `None`: it turned out to be alive.
+    async fn lose(&self, trouble: Trouble) -> Option<ExitRecord> {
+        tracing::warn!(run = %self.run, ?trouble, "a run has lost its supervisor; ending its tree");
+        loop {
+            let folder = self.folder.clone();
+            match tokio::task::spawn_blocking(move || attempt(&folder, trouble)).await {
+                Ok(Attempt::Ended(record)) => return Some(record),
+                Ok(Attempt::Alive) => return None,
+                Ok(Attempt::Again) | Err(_) => {}
+            }
+            // While anything of it lives, the run has not ended: nobody else may enter its tree.
+            sleep(TRY_AGAIN).await;
+        }
+    }
+
+    /// A shim that could not end everything said so; then the end is not told before the tree is empty.
+    async fn empty_tree(&self, record: &ExitRecord) {
+        let mut left = record.survivors > 0;
+        while left {
+            tracing::warn!(run = %self.run, "processes of an ended run are still there");
+            let folder = self.folder.clone();
+            let ended = tokio::task::spawn_blocking(move || Members::of(&folder).end()).await;
+            left = !ended.unwrap_or(false);
+            sleep(TRY_AGAIN).await;
+        }
+    }
+
+    /// `true`: the child runs, or has run.
+    fn tell_start(&self) -> bool {
+        let Some(alive) = self.folder.alive().filter(|alive| alive.child.is_some()) else {
+            return false;
+        };
+        self.tell(RunEvent::Started { run: self.run.clone(), at: alive.at });
+        true
+    }
+
+    fn tell_end(&self, record: &ExitRecord) {
+        self.tell(RunEvent::Ended(RunEnd {
+            run: self.run.clone(),
+            outcome: record.how.outcome(),
+            ended_at: record.ended_at,
+            tail: tail(&self.folder),
+        }));
+    }
+
+    fn tell(&self, event: RunEvent) {
+        if self.events.send(event).is_err() {
+            tracing::debug!(run = %self.run, "nobody listens for run events any more");
+        }
+    }
+}
+
+/// How long the beat has not changed while we were awake to see it. Stamps are compared, never subtracted.
+#[derive(Debug)]
+struct Pulse {
+    beat: Option<SystemTime>,
+    looked: Ticks,
+    silence: Duration,
+}
+
+impl Pulse {
+    fn new() -> Self {
+        Self { beat: None, looked: boottime(), silence: Duration::ZERO }
+    }
+
+    fn silence(&mut self, beat: Option<SystemTime>, now: Ticks) -> Duration {
+        self.silence = if beat == self.beat {
+            self.silence + now.since(self.looked).min(LOOK_COUNTS_MAX)
+        } else {
+            Duration::ZERO
+        };
+        (self.beat, self.looked) = (beat, now);
+        self.silence
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_sleep_of_the_machine_is_not_a_silent_shim() {
+        let mut pulse = Pulse { beat: None, looked: Ticks(0), silence: Duration::ZERO };
+        let beat = Some(SystemTime::UNIX_EPOCH);
+        assert_eq!(pulse.silence(beat, Ticks(200)), Duration::ZERO);
+        assert_eq!(pulse.silence(beat, Ticks(400)), Duration::from_millis(200));
+        assert_eq!(pulse.silence(beat, Ticks(8 * 3_600_000)), Duration::from_millis(1_200));
+        let earlier = SystemTime::UNIX_EPOCH - Duration::from_secs(9);
+        assert_eq!(pulse.silence(Some(earlier), Ticks(8 * 3_600_001)), Duration::ZERO);
+    }
+}

@@ -1,0 +1,161 @@
+//! `agency shim FOLDER`: the small process that keeps one run and outlives the daemon. It knows no protocol and no agent.
+//!
+//! It holds the run's lock for its whole life, starts the child with exactly its own environment, and leaves `exit.json`.
+
+use super::beat::Beat;
+use super::clock::{boottime, wall};
+use super::exit::{ExitRecord, How};
+use super::folder::{Alive, Folder, Lock};
+use super::signals::Signals;
+use super::spec::{RunFile, VERSION};
+use super::supervise::{End, Supervisor};
+use super::tree::{ProcessId, boot_id};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike as _;
+use nix::unistd::{Pid, setsid};
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+/// A daemon that only looks whether we live holds the lock for an instant; another shim holds it for good.
+const LOCK_TRIES: u32 = 400;
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+/// A full disk may be emptied; until then nobody knows how the run ended.
+const RECORD_TRIES: u32 = 300;
+const RECORD_PAUSE: Duration = Duration::from_secs(1);
+
+/// macOS counts bytes, everybody else kilobytes.
+const RSS_UNITS_PER_KB: u64 = if cfg!(target_os = "macos") { 1024 } else { 1 };
+
+/// The folder, if this process was started as `agency shim FOLDER`.
+pub fn folder_from_args() -> Option<PathBuf> {
+    let mut args = std::env::args_os().skip(1);
+    let verb = args.next()?;
+    let folder = args.next()?;
+    (verb == "shim" && args.next().is_none()).then(|| folder.into())
+}
+
+/// Runs until no process of the run is left.
+pub fn main(folder: &Path) -> ExitCode {
+    match keep(&Folder::new(folder)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(3),
+    }
+}
+
+fn keep(folder: &Folder) -> io::Result<()> {
+    leave_the_daemon();
+    let Some(lock) = take_lock(folder)? else { return Ok(()) };
+    if folder.has("exit.json") {
+        return Ok(());
+    }
+    let signals = Signals::new()?;
+    let shim = ProcessId::now(Pid::this().as_raw());
+    let mut alive = Alive { shim, child: None, at: wall(), boot: boot_id() };
+    lock.write(&alive)?;
+    let record = match readable(folder) {
+        Ok(run) => {
+            let mut beat = Beat::new(folder.open_beat()?, Duration::from_millis(run.beat_ms));
+            let record = run_to_its_end(folder, &run, signals, &mut beat, &mut alive, &lock)?;
+            return leave(folder, &record, || beat.if_due());
+        }
+        Err(why) => ExitRecord::new(How::FailedToStart(why), wall()),
+    };
+    leave(folder, &record, || {})
+}
+
+/// Our own session, so that no terminal and no group signal of the daemon's reaches us; and heir to every orphan below.
+fn leave_the_daemon() {
+    // It fails only for the leader of a group, who has what we want from it already.
+    setsid().ok();
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_child_subreaper(true).ok();
+}
+
+fn take_lock(folder: &Folder) -> io::Result<Option<Lock>> {
+    for _ in 0..LOCK_TRIES {
+        if let Some(lock) = folder.try_lock()? {
+            return Ok(Some(lock));
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    Ok(None)
+}
+
+fn readable(folder: &Folder) -> Result<RunFile, String> {
+    let run = folder.intent().map_err(|cause| format!("`run.json` cannot be read: {cause}"))?;
+    if run.version > VERSION {
+        return Err(format!("`run.json` has version {}, at most {VERSION}", run.version));
+    }
+    Ok(run)
+}
+
+fn run_to_its_end(
+    folder: &Folder,
+    run: &RunFile,
+    signals: Signals,
+    beat: &mut Beat,
+    alive: &mut Alive,
+    lock: &Lock,
+) -> io::Result<ExitRecord> {
+    if let Some(Ok(stop)) = folder.stop() {
+        return Ok(ExitRecord::new(How::Stopped(stop.why), wall()));
+    }
+    let started = boottime();
+    let child = match start(run) {
+        Ok(child) => child,
+        Err(cause) => return Ok(ExitRecord::new(How::FailedToStart(cause), wall())),
+    };
+    alive.child = i32::try_from(child.id()).ok().map(ProcessId::now);
+    alive.at = wall();
+    // The text is for people and for signals; the run goes on without it.
+    lock.write(alive).ok();
+    let end = Supervisor::new(folder, &run.limits, signals, beat, child)?.run();
+    let mut record = record_of(end);
+    record.wall_ms = u64::try_from(boottime().since(started).as_millis()).unwrap_or(u64::MAX);
+    Ok(record)
+}
+
+fn start(run: &RunFile) -> Result<Child, String> {
+    let (program, args) = run.argv.split_first().ok_or("the command is empty")?;
+    Command::new(program)
+        .args(args)
+        .current_dir(&run.dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .map_err(|cause| format!("`{program}` in `{}`: {cause}", run.dir.display()))
+}
+
+fn record_of(end: End) -> ExitRecord {
+    let mut record = ExitRecord::new(end.how, wall());
+    match end.status {
+        Some(How::Exited(code)) => record.code = Some(code),
+        Some(How::Signal(signal)) => record.signal = Some(signal),
+        _ => {}
+    }
+    if let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) {
+        let cpu = (usage.user_time() + usage.system_time()).num_milliseconds();
+        record.cpu_ms = u64::try_from(cpu).unwrap_or(0);
+        record.peak_rss_kb = u64::try_from(usage.max_rss()).unwrap_or(0) / RSS_UNITS_PER_KB;
+    }
+    record.survivors = end.survivors;
+    record.notes = end.notes;
+    record
+}
+
+/// An unwritten record makes the run lost, so it is worth waiting for.
+fn leave(folder: &Folder, record: &ExitRecord, mut meanwhile: impl FnMut()) -> io::Result<()> {
+    for _ in 1..RECORD_TRIES {
+        if folder.publish_json("exit.json", record).is_ok() {
+            return Ok(());
+        }
+        meanwhile();
+        std::thread::sleep(RECORD_PAUSE);
+    }
+    folder.publish_json("exit.json", record)
+}

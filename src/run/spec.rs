@@ -1,0 +1,202 @@
+//! What is asked of a run, and how an agent's argv template becomes its argv. It starts nothing.
+
+use crate::model::{RunId, Seat, Spawn, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The version of the folder's format that this program writes, and the newest that it reads.
+pub(super) const VERSION: u32 = 1;
+
+/// One argv string ends at 128 KiB; a longer prompt than this goes by way of its file.
+const PROMPT_MAX: usize = 96 * 1024;
+
+/// Everything the executor needs. The values of `env` reach the child, but no file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunSpec {
+    pub spawn: Spawn,
+    pub repo: PathBuf,
+    pub protocol: String,
+    /// Already expanded.
+    pub argv: Vec<String>,
+    pub dir: PathBuf,
+    pub env: Vec<(String, String)>,
+    pub limits: Limits,
+}
+
+/// Bounds of one run. Seconds count on the boot clock, suspend included.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Until the first byte of output.
+    pub first_output_s: Option<u64>,
+    /// Between two outputs.
+    pub silence_s: Option<u64>,
+    /// In all.
+    pub wall_s: Option<u64>,
+    /// Between the request to end and the kill.
+    pub grace_s: u64,
+    /// For all logs of the run together; at least 256 KiB.
+    pub log_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            first_output_s: None,
+            silence_s: Some(10 * 60),
+            wall_s: Some(45 * 60),
+            grace_s: 5,
+            log_bytes: 16 * 1024 * 1024,
+        }
+    }
+}
+
+/// `run.json`: the intent, written before the shim is started. It holds the names of the environment, never a value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunFile {
+    pub version: u32,
+    pub run: RunId,
+    pub argv: Vec<String>,
+    pub dir: PathBuf,
+    pub env: Vec<String>,
+    pub limits: Limits,
+    /// How often the shim touches `beat`.
+    pub beat_ms: u64,
+    pub repo: PathBuf,
+    pub protocol: String,
+    pub seat: Seat,
+    pub role: String,
+    pub task: String,
+    pub phase: String,
+    pub why: String,
+    pub prompt_file: Option<PathBuf>,
+    pub intended_at: Timestamp,
+}
+
+impl RunFile {
+    pub(super) fn new(spec: &RunSpec, prompt_file: &Path, beat_ms: u64, now: Timestamp) -> Self {
+        let spawn = spec.spawn.clone();
+        Self {
+            version: VERSION,
+            run: spawn.run,
+            argv: spec.argv.clone(),
+            dir: spec.dir.clone(),
+            env: spec.env.iter().map(|(name, _)| name.clone()).collect(),
+            limits: spec.limits.clone(),
+            beat_ms,
+            repo: spec.repo.clone(),
+            protocol: spec.protocol.clone(),
+            seat: spawn.seat,
+            role: spawn.role,
+            task: spawn.task,
+            phase: spawn.phase,
+            why: spawn.why,
+            prompt_file: (!spawn.prompt.is_empty()).then(|| prompt_file.to_owned()),
+            intended_at: now,
+        }
+    }
+}
+
+/// What a template's placeholders stand for.
+#[derive(Clone, Copy, Debug)]
+pub struct Values<'a> {
+    pub prompt: &'a str,
+    pub prompt_file: &'a Path,
+    pub repo: &'a Path,
+    pub run: &'a RunId,
+    pub task: &'a str,
+}
+
+impl Values<'_> {
+    fn of(&self, name: &str) -> Option<String> {
+        match name {
+            "prompt" => Some(self.prompt_or_pointer()),
+            "prompt_file" => Some(self.prompt_file.display().to_string()),
+            "repo" => Some(self.repo.display().to_string()),
+            "run" => Some(self.run.to_string()),
+            "task" => Some(self.task.to_owned()),
+            _ => None,
+        }
+    }
+
+    fn prompt_or_pointer(&self) -> String {
+        if self.prompt.len() <= PROMPT_MAX {
+            return self.prompt.to_owned();
+        }
+        format!("Read and follow the instructions in {}", self.prompt_file.display())
+    }
+}
+
+/// Fills in `{prompt}`, `{prompt_file}`, `{repo}`, `{run}` and `{task}`. One element stays one element, and what was
+/// filled in is not looked at again. `{{` and unknown placeholders stay as they are.
+pub fn expand(template: &[String], values: &Values<'_>) -> Vec<String> {
+    template.iter().map(|element| expand_one(element, values)).collect()
+}
+
+fn expand_one(element: &str, values: &Values<'_>) -> String {
+    let mut filled = String::with_capacity(element.len());
+    let mut rest = element;
+    while let Some(brace) = rest.find('{') {
+        filled.push_str(&rest[..brace]);
+        let (text, after) = placeholder(&rest[brace..], values);
+        filled.push_str(&text);
+        rest = after;
+    }
+    filled + rest
+}
+
+/// `text` begins with a brace: what stands for its beginning, and what follows that.
+fn placeholder<'a>(text: &'a str, values: &Values<'_>) -> (String, &'a str) {
+    if let Some(after) = text.strip_prefix("{{") {
+        return ("{{".to_owned(), after);
+    }
+    let known = text[1..]
+        .split_once('}')
+        .and_then(|(name, after)| values.of(name).map(|value| (value, after)));
+    known.unwrap_or_else(|| ("{".to_owned(), &text[1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(template: &[&str], prompt: &str) -> Vec<String> {
+        let template: Vec<String> = template.iter().map(|&text| text.to_owned()).collect();
+        let values = Values {
+            prompt,
+            prompt_file: Path::new("/s/prompt.md"),
+            repo: Path::new("/r"),
+            run: &RunId::new("run-1"),
+            task: "6.5",
+        };
+        expand(&template, &values)
+    }
+
+    #[test]
+    fn placeholders_are_filled_in_inside_an_element() {
+        let argv = fill(&["a", "-C{repo}", "{run}/{task}", "{prompt_file}", "{prompt}"], "do it");
+        assert_eq!(argv, ["a", "-C/r", "run-1/6.5", "/s/prompt.md", "do it"]);
+    }
+
+    // covers: SU-01
+    #[test]
+    fn a_prompt_is_never_split_and_never_expanded_again() {
+        let prompt = "a b; rm -rf {repo} {task} $(x)\n--flag";
+        assert_eq!(fill(&["x", "{prompt}", "{task}"], prompt), ["x", prompt, "6.5"]);
+    }
+
+    #[test]
+    fn unknown_and_doubled_braces_stay() {
+        for text in ["{nobody}", "{{prompt}}", "{", "}", "{}", "a{", "{ prompt }"] {
+            assert_eq!(fill(&[text], "p"), [text]);
+        }
+        assert_eq!(fill(&["{x{prompt}"], "p"), ["{xp"]);
+    }
+
+    #[test]
+    fn a_prompt_too_long_for_argv_points_to_its_file() {
+        let most = "é".repeat(PROMPT_MAX / 2);
+        assert_eq!(fill(&["{prompt}"], &most), std::slice::from_ref(&most));
+        let pointer = "Read and follow the instructions in /s/prompt.md";
+        assert_eq!(fill(&["{prompt}"], &format!("{most}x")), [pointer]);
+    }
+}
