@@ -1,3 +1,28 @@
-//! Our own files on disk, made to survive a crash. It knows nothing of what they mean.
+//! Everything we write to disk ourselves: atomic files, files taken away, the journal. It knows no protocol and reads no clock.
+//!
+//! - [`replace`], [`copy`], [`take`] touch a repository. They never follow a link below its root, never destroy bytes that
+//!   nobody has read, and finish what a crash cut off when they are called again with the same key.
+//! - [`Quarantine`] holds what was taken away, with a note on each.
+//! - [`Journal`] is the hash-chained record of every decision; [`verify`] finds any byte of it that was changed.
+//!
+//! All calls block, briefly: the largest read is bounded by [`SEEN_MAX`].
 
+mod copy;
+mod error;
+mod journal;
 pub mod lock;
+mod quarantine;
+mod rename;
+mod replace;
+mod spot;
+mod take;
+
+pub use copy::{Copied, copy};
+pub use error::StoreError;
+pub use journal::{
+    Durability, Head, Journal, LINE_MAX, Opened, Record, SEGMENT_MAX, Verified, tail, verify,
+};
+pub use quarantine::{KEEP_MAX, Quarantine, QuarantineEntry};
+pub use replace::{Replaced, replace, write_atomic};
+pub use spot::{Kind, SEEN_MAX};
+pub use take::{Taken, take};

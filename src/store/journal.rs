@@ -1,0 +1,193 @@
+//! The record of every decision: append-only, hash-chained, in segments that begin with a snapshot. It does not know what a record means.
+//!
+//! A line is `{"n":…,"at":…,"prev":…,"kind":…,"body":…,"hash":…}` (see `line`). A segment is `000001.jsonl` and so on; the
+//! chain runs on from one to the next. The head is anchored in `pins.json`, so that a journal cut short is found too.
+
+mod anchor;
+mod line;
+mod read;
+mod repair;
+mod segment;
+
+pub use anchor::Head;
+pub use line::{LINE_MAX, Record};
+pub use read::{Verified, tail, verify};
+
+use super::{
+    StoreError,
+    spot::{make_dir, sync_dir},
+};
+use crate::model::Timestamp;
+use serde_json::Value;
+use std::{
+    fs::File,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+/// A segment over this size asks for the next one.
+pub const SEGMENT_MAX: u64 = 4 << 20;
+/// Synced appends between two anchors: what can be cut off unnoticed is bounded by this.
+const ANCHOR_EVERY: u32 = 64;
+/// The kind of the record that each segment but the first begins with.
+const SNAPSHOT: &str = "snapshot";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// On disk when the call returns, and every line before it too.
+    Synced,
+    /// Only written: a power failure may lose it, and the reader must not mind.
+    Lazy,
+}
+
+/// What was found when the journal was opened.
+#[derive(Debug)]
+pub struct Opened {
+    /// Since and including the last snapshot.
+    pub records: Vec<Record>,
+    /// What had to be repaired, for people.
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug)]
+pub struct Journal {
+    dir: PathBuf,
+    pins: PathBuf,
+    segment: u64,
+    file: File,
+    size: u64,
+    head: Head,
+    synced_since_anchor: u32,
+    poisoned: bool,
+}
+
+impl Journal {
+    /// Reads the last segment. A last line without an end is dropped and noted; all other damage is an error.
+    pub fn open(dir: &Path, pins: &Path) -> Result<(Self, Opened), StoreError> {
+        make_dir(dir)?;
+        let tip = read::tip(dir, anchor::read(pins)?)?;
+        let notes = repair::repair(dir, &tip)?;
+        let path = segment::path(dir, tip.segment);
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(StoreError::io("open", &path))?;
+        // What is read here is acted upon, so it must not vanish afterwards.
+        file.sync_all().map_err(StoreError::io("sync", &path))?;
+        sync_dir(dir)?;
+        let journal = Self {
+            dir: dir.to_owned(),
+            pins: pins.to_owned(),
+            segment: tip.segment,
+            file,
+            size: tip.size,
+            head: tip.head,
+            synced_since_anchor: 0,
+            poisoned: false,
+        };
+        Ok((journal, Opened { records: tip.records, notes }))
+    }
+
+    /// The last record.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Writes one record and returns its number. A record of kind `snapshot` is where the next `open` begins. After a failed write or sync nothing more is taken: what the disk holds
+    /// then is unknown, and only a new `open` can tell.
+    pub fn append(
+        &mut self,
+        kind: &str,
+        body: &Value,
+        at: Timestamp,
+        durability: Durability,
+    ) -> Result<u64, StoreError> {
+        self.check_poison()?;
+        let (text, head) = line::encode(&self.head, kind, body, at)?;
+        let written = self.file.write_all(&text).and_then(|()| match durability {
+            Durability::Synced => self.file.sync_data(),
+            Durability::Lazy => Ok(()),
+        });
+        self.poison_on_error(written, "append to")?;
+        self.head = head;
+        self.size += text.len() as u64;
+        if durability == Durability::Synced {
+            self.anchor_sometimes();
+        }
+        Ok(self.head.n)
+    }
+
+    pub fn should_rotate(&self) -> bool {
+        self.size > SEGMENT_MAX
+    }
+
+    /// Begins the next segment with a snapshot, from which the next `open` reads on. Older segments stay for audit.
+    pub fn rotate(&mut self, snapshot: &Value, at: Timestamp) -> Result<(), StoreError> {
+        self.check_poison()?;
+        let (text, head) = line::encode(&self.head, SNAPSHOT, snapshot, at)?;
+        let synced = self.file.sync_data();
+        self.poison_on_error(synced, "sync")?;
+        let path = segment::path(&self.dir, self.segment + 1);
+        let begun = begin_segment(&path, &text, &self.dir);
+        self.poisoned = begun.is_err();
+        self.file = begun?;
+        self.segment += 1;
+        self.size = text.len() as u64;
+        self.head = head;
+        self.anchor()
+    }
+
+    /// Syncs what is lazy and anchors the head.
+    pub fn close(mut self) -> Result<(), StoreError> {
+        self.check_poison()?;
+        let synced = self.file.sync_data();
+        self.poison_on_error(synced, "sync")?;
+        self.anchor()
+    }
+
+    fn check_poison(&self) -> Result<(), StoreError> {
+        if self.poisoned { Err(StoreError::Poisoned) } else { Ok(()) }
+    }
+
+    fn poison_on_error(
+        &mut self,
+        result: io::Result<()>,
+        doing: &'static str,
+    ) -> Result<(), StoreError> {
+        self.poisoned = result.is_err();
+        result.map_err(StoreError::io(doing, &segment::path(&self.dir, self.segment)))
+    }
+
+    /// The record is safe whether or not its anchor is, so a failure here is not the append's; the next one tries again.
+    fn anchor_sometimes(&mut self) {
+        self.synced_since_anchor += 1;
+        if self.synced_since_anchor >= ANCHOR_EVERY
+            && let Err(error) = self.anchor()
+        {
+            tracing::warn!(error = &error as &dyn std::error::Error, "journal head not anchored");
+        }
+    }
+
+    fn anchor(&mut self) -> Result<(), StoreError> {
+        if self.head.n > 0 {
+            anchor::write(&self.pins, &self.head)?;
+        }
+        self.synced_since_anchor = 0;
+        Ok(())
+    }
+}
+
+fn begin_segment(path: &Path, text: &[u8], dir: &Path) -> Result<File, StoreError> {
+    let mut file = File::options()
+        .create_new(true)
+        .append(true)
+        .open(path)
+        .map_err(StoreError::io("create", path))?;
+    file.write_all(text).and_then(|()| file.sync_all()).map_err(StoreError::io("write", path))?;
+    sync_dir(dir)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! One segment file: its name, and a scan of its lines with the chain checked. It changes nothing on disk.
+
+use super::{
+    Head,
+    line::{LINE_MAX, Record, decode},
+};
+use crate::store::StoreError;
+use std::{
+    fs::{self, File},
+    io::{self, BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+};
+
+pub(super) fn path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:06}.jsonl"))
+}
+
+/// The numbers of all segments, in order. Files with other names are not ours to judge.
+pub(super) fn list(dir: &Path) -> Result<Vec<u64>, StoreError> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(StoreError::io("list", dir)(error)),
+    };
+    let mut numbers = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(StoreError::io("list", dir))?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_suffix(".jsonl")?.parse().ok());
+        let ours = |number: &u64| *number > 0 && path(dir, *number).file_name() == Some(&name);
+        numbers.extend(number.filter(ours));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// What a scan found.
+pub(super) struct Scan {
+    /// After the last whole line; `None` if there is no line and the scan was not told where the chain stands.
+    pub(super) head: Option<Head>,
+    pub(super) lines: u64,
+    /// Where the last whole line ends.
+    pub(super) size: u64,
+    /// Bytes after that, with no line end.
+    pub(super) torn: Vec<u8>,
+}
+
+/// Reads line by line. `before` is where the chain stands; without it the first line is believed.
+pub(super) fn scan(
+    path: &Path,
+    before: Option<Head>,
+    mut each: impl FnMut(Record) -> Result<(), String>,
+) -> Result<Scan, StoreError> {
+    let file = File::open(path).map_err(StoreError::io("open", path))?;
+    let mut reader = BufReader::with_capacity(64 << 10, file);
+    let mut scan = Scan { head: before, lines: 0, size: 0, torn: Vec::new() };
+    let mut bytes = Vec::new();
+    while next_line(&mut reader, &mut bytes).map_err(StoreError::io("read", path))? {
+        let bad = |why| damaged(path, scan.lines + 1, why);
+        let Some(line) = bytes.strip_suffix(b"\n") else {
+            if bytes.len() > LINE_MAX {
+                return Err(bad(format!("it is longer than {LINE_MAX} bytes")));
+            }
+            scan.torn = bytes;
+            break;
+        };
+        let record = decode(line).map_err(bad)?;
+        scan.head.as_ref().map_or(Ok(()), |head| head.check_next(&record)).map_err(bad)?;
+        scan.head = Some(Head::of(&record));
+        each(record).map_err(bad)?;
+        scan.lines += 1;
+        scan.size += bytes.len() as u64;
+    }
+    Ok(scan)
+}
+
+/// False at the end. A line that is too long is cut, and so has no end.
+pub(super) fn next_line(reader: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<bool> {
+    bytes.clear();
+    Ok(reader.take(LINE_MAX as u64 + 1).read_until(b'\n', bytes)? > 0)
+}
+
+pub(super) fn damaged(file: &Path, line: u64, why: impl Into<String>) -> StoreError {
+    StoreError::JournalDamaged { file: file.to_owned(), line, why: why.into() }
+}
