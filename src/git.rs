@@ -1,0 +1,147 @@
+//! The only place that runs git: snapshots, planned commits, pushes, and what can be read of a checkout.
+//! It decides nothing, never moves the owner's HEAD, and never writes a file of the work tree.
+
+mod checkout;
+mod child;
+mod command;
+mod commit;
+mod diff;
+mod error;
+mod history;
+mod names;
+mod plan;
+mod push;
+mod refs;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+pub use command::Options;
+pub use commit::Committed;
+pub use error::GitError;
+pub use push::Pushed;
+
+use command::{Call, Git, Output};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// One work tree under git. Cheap to clone; all clones share one private index.
+///
+/// Open a work tree once: two that were opened apart from each other would fight over that index.
+#[derive(Clone)]
+pub struct Repo(Arc<Inner>);
+
+struct Inner {
+    root: PathBuf,
+    git_dir: PathBuf,
+    common_dir: PathBuf,
+    format: ObjectFormat,
+    git: Git,
+    /// What the private index was seeded from; the lock is what makes snapshots take turns.
+    seed: tokio::sync::Mutex<Option<snapshot::Seed>>,
+}
+
+/// How long ids are in this repository.
+#[derive(Clone, Copy)]
+enum ObjectFormat {
+    Sha1,
+    Sha256,
+}
+
+impl ObjectFormat {
+    /// Git knows this tree without its being stored.
+    fn empty_tree(self) -> &'static str {
+        match self {
+            Self::Sha1 => "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+            Self::Sha256 => "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+        }
+    }
+
+    /// The id that stands for "no object".
+    fn zeros(self) -> String {
+        "0".repeat(self.empty_tree().len())
+    }
+}
+
+impl Repo {
+    /// `None` when the folder is not the top of a git work tree.
+    pub async fn open(root: &Path) -> Result<Option<Self>, GitError> {
+        Self::open_with(root, Options::from_env()).await
+    }
+
+    pub async fn open_with(root: &Path, options: Options) -> Result<Option<Self>, GitError> {
+        let root = root.canonicalize().map_err(|source| GitError::io("find", root, source))?;
+        if std::fs::metadata(root.join(".git")).is_err() {
+            return Ok(None);
+        }
+        let git = Git::new(options)?;
+        let Some(answer) = ask_where(&git, &root).await? else {
+            return Ok(None);
+        };
+        let lines: Vec<&[u8]> = answer.stdout.split(|&byte| byte == b'\n').collect();
+        let [format, git_dir, common_dir, top, b""] = lines.as_slice() else {
+            return Err(GitError::odd_output("rev-parse", &answer.stdout));
+        };
+        if path(top) != root {
+            return Ok(None);
+        }
+        let format = match *format {
+            b"sha1" => ObjectFormat::Sha1,
+            b"sha256" => ObjectFormat::Sha256,
+            _ => return Err(GitError::odd_output("rev-parse", format)),
+        };
+        let (git_dir, common_dir) = (path(git_dir), path(common_dir));
+        let seed = tokio::sync::Mutex::new(None);
+        Ok(Some(Self(Arc::new(Inner { root, git_dir, common_dir, format, git, seed }))))
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.0.root
+    }
+
+    pub fn git_dir(&self) -> &Path {
+        &self.0.git_dir
+    }
+
+    /// What all work trees of the repository share.
+    pub fn common_dir(&self) -> &Path {
+        &self.0.common_dir
+    }
+
+    /// The folder for our own files of this repository, made if need be.
+    pub fn work_dir(&self) -> Result<PathBuf, GitError> {
+        make_dir(self.0.common_dir.join("agency"))
+    }
+
+    /// Every git process of an open repository starts here: the seam at which its configuration can be held to
+    /// what the owner trusted.
+    async fn git(&self, call: Call) -> Result<Output, GitError> {
+        // Named outright, so that neither a `.git` file swapped since nor a planted `core.worktree` leads elsewhere.
+        let call = call.env("GIT_DIR", &self.0.git_dir).env("GIT_WORK_TREE", &self.0.root);
+        self.0.git.run(&self.0.root, call).await
+    }
+}
+
+/// Lets git find the repository itself, once, so that its own check of who owns the folder applies.
+async fn ask_where(git: &Git, root: &Path) -> Result<Option<Output>, GitError> {
+    let call = Call::local("rev-parse")
+        .args(["--path-format=absolute", "--show-object-format"])
+        .args(["--git-dir", "--git-common-dir", "--show-toplevel"])
+        .env("GIT_CEILING_DIRECTORIES", root.parent().unwrap_or(root));
+    match git.run(root, call).await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(GitError::Refused { said, .. }) if said.contains("not a git repository") => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+fn make_dir(dir: PathBuf) -> Result<PathBuf, GitError> {
+    std::fs::create_dir_all(&dir).map_err(|source| GitError::io("make", &dir, source))?;
+    Ok(dir)
+}

@@ -1,0 +1,152 @@
+//! Puts a planned commit on its branch, once, and tells the owner's index about exactly its files.
+//! It writes no file of the work tree and never moves a branch that is not where the plan expects it.
+
+use super::plan::{message_text, signature};
+use super::{Call, GitError, Repo, names};
+use crate::model::{Change, CommitId, PlannedCommit};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How often we look whether the owner's `index.lock` is gone.
+const LOCK_LOOK: Duration = Duration::from_millis(20);
+
+/// What became of a planned commit.
+///
+/// `index_stale`: the owner's index was locked for too long, so `git status` shows the commit's files as staged
+/// the other way round until it is refreshed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Committed {
+    Done {
+        index_stale: bool,
+    },
+    /// The branch contained it before.
+    Already {
+        index_stale: bool,
+    },
+    /// The branch is elsewhere, or gone; nothing was changed.
+    Moved {
+        found: Option<CommitId>,
+    },
+}
+
+impl Repo {
+    /// Doing it again changes nothing more, and finishes what a crash cut short.
+    pub async fn commit(&self, planned: &PlannedCommit) -> Result<Committed, GitError> {
+        let found = self.tip(&planned.branch).await?;
+        if found != planned.parent {
+            return self.not_at_parent(planned, found).await;
+        }
+        if let Err(error) = self.move_branch(planned).await {
+            let found = self.tip(&planned.branch).await?;
+            if found != planned.parent {
+                return self.not_at_parent(planned, found).await;
+            }
+            if !matches!(error, GitError::Refused { .. }) {
+                return Err(error);
+            }
+            self.make_again(planned).await?;
+            self.move_branch(planned).await?;
+        }
+        let index_stale = self.refresh_index(&planned.branch, &planned.changes).await?;
+        Ok(Committed::Done { index_stale })
+    }
+
+    async fn not_at_parent(
+        &self,
+        planned: &PlannedCommit,
+        found: Option<CommitId>,
+    ) -> Result<Committed, GitError> {
+        if !self.contains(&planned.branch, &planned.id).await? {
+            return Ok(Committed::Moved { found });
+        }
+        // Commits on top of ours are somebody else's, and so is the index since.
+        let index_stale = if found.as_ref() == Some(&planned.id) {
+            let missed = self.missed_in_index(planned).await?;
+            self.refresh_index(&planned.branch, &missed).await?
+        } else {
+            false
+        };
+        Ok(Committed::Already { index_stale })
+    }
+
+    /// Compare-and-swap of the branch; the plan's own ref has done its work then.
+    async fn move_branch(&self, planned: &PlannedCommit) -> Result<(), GitError> {
+        let branch = names::branch_ref(&planned.branch)?;
+        let kept = names::planned_ref(&planned.branch)?;
+        let id = names::object(planned.id.as_str())?;
+        let zeros = self.0.format.zeros();
+        let parent = planned.parent.as_ref().map_or(zeros.as_str(), CommitId::as_str);
+        let lines = format!("update {branch} {id} {}\ndelete {kept}\n", names::object(parent)?);
+        let call = Call::local("update-ref").args(["-m", "agency: commit", "--stdin"]);
+        self.git(call.stdin(lines.into_bytes())).await.map(drop)
+    }
+
+    /// Writes the commit object once more, after a clean-up took it, and makes sure that nothing below it is gone.
+    async fn make_again(&self, planned: &PlannedCommit) -> Result<(), GitError> {
+        let call = Call::local("hash-object").args(["-t", "commit", "-w", "--stdin"]);
+        let output = self.git(call.stdin(commit_object(planned).into_bytes())).await?;
+        let found = output.line("hash-object")?;
+        if found != planned.id.as_str() {
+            let planned = planned.id.to_string();
+            return Err(GitError::OtherId { planned, found: found.to_owned() });
+        }
+        let call = Call::local("rev-list").args(["--objects", "--quiet", found]);
+        let parent = planned.parent.iter().map(|parent| format!("^{parent}"));
+        self.git(parent.fold(call, Call::arg)).await.map(drop)
+    }
+
+    /// Those changes of which the index still holds the parent's side. Others were staged since, by somebody.
+    async fn missed_in_index(&self, planned: &PlannedCommit) -> Result<Vec<Change>, GitError> {
+        let parent = planned.parent.as_ref().map_or(self.0.format.empty_tree(), CommitId::as_str);
+        let touched = self.diff_index(parent, &self.0.git_dir.join("index")).await?;
+        let touched: BTreeSet<_> = touched.into_iter().map(|change| change.path).collect();
+        let changes = planned.changes.iter();
+        Ok(changes.filter(|change| !touched.contains(&change.path)).cloned().collect())
+    }
+
+    /// True if the index was locked all the time.
+    async fn refresh_index(&self, branch: &str, changes: &[Change]) -> Result<bool, GitError> {
+        if changes.is_empty() || self.checkout().await?.branch.as_deref() != Some(branch) {
+            return Ok(false);
+        }
+        let lock = self.0.git_dir.join("index.lock");
+        let give_up = Instant::now() + self.0.git.index_wait();
+        loop {
+            let locked = lock.symlink_metadata().is_ok();
+            if !locked {
+                match self.update_index(changes).await {
+                    // Somebody was faster at the lock.
+                    Err(GitError::Refused { said, .. }) if said.contains("index.lock") => {}
+                    done => return done.map(|()| false),
+                }
+            }
+            if Instant::now() >= give_up {
+                return Ok(true);
+            }
+            sleep(LOCK_LOOK).await;
+        }
+    }
+
+    async fn update_index(&self, changes: &[Change]) -> Result<(), GitError> {
+        let zeros = self.0.format.zeros();
+        let mut lines = Vec::new();
+        for change in changes {
+            let (mode, object) = match &change.to {
+                Some((mode, object)) => (names::file_mode(mode)?, names::object(object)?),
+                None => ("0", zeros.as_str()),
+            };
+            lines.extend(format!("{mode} {object}\t{}\0", change.path).bytes());
+        }
+        let call = Call::local("update-index").args(["-z", "--index-info"]);
+        self.git(call.stdin(lines)).await.map(drop)
+    }
+}
+
+/// The very bytes that `plan` had git write.
+fn commit_object(planned: &PlannedCommit) -> String {
+    let parent = planned.parent.as_ref().map_or(String::new(), |id| format!("parent {id}\n"));
+    let (tree, by, message) =
+        (&planned.tree, signature(planned.date), message_text(&planned.message));
+    format!("tree {tree}\n{parent}author {by}\ncommitter {by}\n\n{message}")
+}

@@ -1,0 +1,56 @@
+//! What can go wrong with git. What a healthy repository may answer, such as "the branch moved", is not an error.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    #[error("`git` is in no folder of PATH")]
+    Missing,
+    #[error("cannot {what} `{path}`")]
+    Io {
+        what: &'static str,
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("cannot talk to `git {verb}`")]
+    Pipe {
+        verb: &'static str,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("`git {verb}` was stopped after {after:?}")]
+    TimedOut { verb: &'static str, after: Duration },
+    #[error("`git {verb}` wrote more than {limit} bytes")]
+    TooMuch { verb: &'static str, limit: u64 },
+    /// `code` is `None` when a signal ended it.
+    #[error("`git {verb}` failed ({code:?}): `{said}`")]
+    Refused { verb: &'static str, code: Option<i32>, said: String },
+    #[error("`git {verb}` answered `{found}`, which makes no sense")]
+    OddOutput { verb: &'static str, found: String },
+    /// A name with a line break, not in UTF-8, or reaching into `.git`.
+    #[error("the file name `{path}` cannot be worked with")]
+    OddPath { path: String },
+    #[error("`{found}` is not {wanted}")]
+    BadName { found: String, wanted: &'static str },
+    #[error("the planned commit `{planned}` came out as `{found}`")]
+    OtherId { planned: String, found: String },
+    #[error("reading the git directory was broken off")]
+    BrokenOff(#[source] tokio::task::JoinError),
+}
+
+impl GitError {
+    pub(super) fn io(what: &'static str, path: &Path, source: std::io::Error) -> Self {
+        Self::Io { what, path: path.to_owned(), source }
+    }
+
+    pub(super) fn odd_output(verb: &'static str, found: &[u8]) -> Self {
+        Self::OddOutput { verb, found: clipped(found) }
+    }
+}
+
+/// Text from git or the repository, short enough for a log line.
+pub(super) fn clipped(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().chars().take(600).collect()
+}

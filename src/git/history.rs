@@ -1,0 +1,59 @@
+//! Questions about commits that exist. It changes nothing.
+
+use super::{Call, GitError, Repo, names};
+use crate::model::{CommitId, RelPath};
+
+/// Room for the line that `cat-file --batch` writes before a file's bytes.
+const HEADER_MAX: u64 = 256;
+
+impl Repo {
+    /// Is `commit` in the history of `branch`? One of them missing is a no.
+    pub async fn contains(&self, branch: &str, commit: &CommitId) -> Result<bool, GitError> {
+        let commit = names::object(commit.as_str())?;
+        match self.tip(branch).await? {
+            None => Ok(false),
+            Some(tip) if tip.as_str() == commit => Ok(true),
+            Some(tip) => self.is_ancestor(commit, tip.as_str()).await,
+        }
+    }
+
+    async fn is_ancestor(&self, older: &str, newer: &str) -> Result<bool, GitError> {
+        let call = Call::local("merge-base").args(["--is-ancestor", older, newer]).fine(&[0, 1]);
+        match self.git(call).await {
+            Ok(output) => Ok(output.code == 0),
+            Err(GitError::Refused { .. }) if !self.has_object(older).await? => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn has_object(&self, id: &str) -> Result<bool, GitError> {
+        let output = self.git(Call::local("cat-file").args(["-e", id]).fine(&[0, 1, 128])).await?;
+        Ok(output.code == 0)
+    }
+
+    /// The bytes of a file in a commit, `None` if it is not there. More than `limit` bytes are an error.
+    pub async fn file_at(
+        &self,
+        commit: &CommitId,
+        path: &RelPath,
+        limit: u64,
+    ) -> Result<Option<Vec<u8>>, GitError> {
+        let question = format!("{}:{path}\n", names::object(commit.as_str())?);
+        let call = Call::local("cat-file").arg("--batch").stdin(question.into_bytes());
+        let call = call.stdout_max(limit.saturating_add(HEADER_MAX + path.as_str().len() as u64));
+        let mut bytes = self.git(call).await?.stdout;
+        let odd = || GitError::odd_output("cat-file", b"no header line");
+        let end = bytes.iter().position(|&byte| byte == b'\n').ok_or_else(odd)?;
+        let header = String::from_utf8_lossy(&bytes[..end]).into_owned();
+        let [_, "blob", size] = header.split(' ').collect::<Vec<_>>()[..] else {
+            return Ok(None);
+        };
+        let size: usize = size.parse().map_err(|_| odd())?;
+        if size as u64 > limit {
+            return Err(GitError::TooMuch { verb: "cat-file", limit });
+        }
+        drop(bytes.drain(..=end));
+        bytes.truncate(size);
+        Ok(Some(bytes))
+    }
+}

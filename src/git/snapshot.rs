@@ -1,0 +1,193 @@
+//! The work tree as it is now, as a tree of git's, by way of an index of our own.
+//! The owner's index is only read, and nothing in the work tree is written.
+
+use super::error::clipped;
+use super::{Call, GitError, Repo, make_dir, names};
+use crate::model::{Change, CommitId, RelPath, Snapshot, TreeId};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Which of the owner's indexes the private one grew from. A new one means new tracked files, new sparse or
+/// merge bits, so the private one starts again from it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seed {
+    /// The owner has no index.
+    Nothing,
+    File {
+        inode: u64,
+        size: u64,
+        mtime: (i64, i64),
+        ctime: (i64, i64),
+    },
+}
+
+impl Seed {
+    fn of(meta: &fs::Metadata) -> Self {
+        let mtime = (meta.mtime(), meta.mtime_nsec());
+        let ctime = (meta.ctime(), meta.ctime_nsec());
+        Self::File { inode: meta.ino(), size: meta.len(), mtime, ctime }
+    }
+}
+
+impl Repo {
+    /// Ignored files stay out. A file that cannot be read keeps its last committed form, and the log says so.
+    /// `since` fills `changed`.
+    pub async fn snapshot(
+        &self,
+        label: &str,
+        since: Option<&TreeId>,
+    ) -> Result<Snapshot, GitError> {
+        let kept = names::snapshot_ref(label)?;
+        let mut seed = self.0.seed.lock().await;
+        let checkout = self.checkout().await?;
+        let index = make_dir(self.0.git_dir.join("agency"))?.join("snapshot.index");
+        *seed = Some(self.stage_all(&index, *seed, checkout.head.as_ref()).await?);
+        let head = checkout.head.as_ref().map_or(self.0.format.empty_tree(), CommitId::as_str);
+        let (tree, dirty, changed, refs) = tokio::try_join!(
+            self.write_tree(&index),
+            self.diff_index(head, &index),
+            self.changed(since, &index),
+            self.refs_digest(),
+        )?;
+        self.keep(&kept, &tree).await?;
+        let dirty: Vec<RelPath> = dirty.into_iter().map(|change| change.path).collect();
+        Ok(Snapshot { tree, checkout, dirty, changed, refs })
+    }
+
+    async fn changed(&self, since: Option<&TreeId>, index: &Path) -> Result<Vec<Change>, GitError> {
+        match since {
+            Some(since) => self.diff_index(since.as_str(), index).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// From the cheapest start that works: what the last snapshot left, else the owner's index, else the head
+    /// commit. A damaged index of either kind only costs time.
+    async fn stage_all(
+        &self,
+        index: &Path,
+        last: Option<Seed>,
+        head: Option<&CommitId>,
+    ) -> Result<Seed, GitError> {
+        // Left by a git of ours that was killed: nobody else uses this index.
+        remove(&index.with_extension("index.lock"))?;
+        let mut seed = self.owners_seed()?;
+        if last == Some(seed) && index.exists() && self.could_add_all(index).await? {
+            return Ok(seed);
+        }
+        if seed != Seed::Nothing {
+            seed = self.copy_index(index).await?;
+            if self.could_add_all(index).await? {
+                return Ok(seed);
+            }
+        }
+        remove(index)?;
+        self.read_tree(index, head).await?;
+        self.add_all(index).await?;
+        Ok(seed)
+    }
+
+    async fn could_add_all(&self, index: &Path) -> Result<bool, GitError> {
+        match self.add_all(index).await {
+            Ok(()) => Ok(true),
+            Err(GitError::Refused { said, .. }) => {
+                tracing::warn!(said, "the snapshot's index is built again");
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn add_all(&self, index: &Path) -> Result<(), GitError> {
+        let call = Call::local("add")
+            // Line endings that would not survive a round trip are the owner's business, not a reason to fail.
+            .guard("core.safecrlf=false")
+            // A cached list of untracked files trusts folder times that anybody can set.
+            .guard("core.untrackedCache=false")
+            // Spares a `git status` inside each submodule; a moved one is seen all the same.
+            .guard("diff.ignoreSubmodules=dirty")
+            .args(["--all", "--sparse", "--ignore-errors", "--", "."])
+            .env("GIT_INDEX_FILE", index)
+            .fine(&[0, 1]);
+        let output = self.git(call).await?;
+        if output.code == 1 {
+            let said = clipped(&output.stderr);
+            tracing::warn!(root = %self.0.root.display(), said, "the snapshot leaves out what cannot be read");
+        }
+        Ok(())
+    }
+
+    async fn write_tree(&self, index: &Path) -> Result<TreeId, GitError> {
+        let output = self.git(Call::local("write-tree").env("GIT_INDEX_FILE", index)).await?;
+        names::object(output.line("write-tree")?).map(TreeId::new)
+    }
+
+    /// Tracked files that are ignored as well are found only through an index that knows them.
+    async fn read_tree(&self, index: &Path, head: Option<&CommitId>) -> Result<(), GitError> {
+        let Some(head) = head else { return Ok(()) };
+        let call = Call::local("read-tree").arg(head.as_str()).env("GIT_INDEX_FILE", index);
+        self.git(call).await.map(drop)
+    }
+
+    fn owners_index(&self) -> PathBuf {
+        self.0.git_dir.join("index")
+    }
+
+    fn owners_seed(&self) -> Result<Seed, GitError> {
+        let index = self.owners_index();
+        match fs::metadata(&index) {
+            Ok(meta) => Ok(Seed::of(&meta)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Seed::Nothing),
+            Err(error) => Err(GitError::io("read", &index, error)),
+        }
+    }
+
+    async fn copy_index(&self, to: &Path) -> Result<Seed, GitError> {
+        let (from, to) = (self.owners_index(), to.to_owned());
+        let copying = tokio::task::spawn_blocking(move || {
+            copy(&from, &to).map_err(|source| GitError::io("copy", &from, source))
+        });
+        copying.await.map_err(GitError::BrokenOff)?
+    }
+}
+
+/// The copy keeps its time: git reads a file again when it is as young as the index, and a younger copy would
+/// hide edits that were made in the very moment the index was written.
+fn copy(from: &Path, to: &Path) -> io::Result<Seed> {
+    let mut source = File::open(from)?;
+    let meta = source.metadata()?;
+    let mut copy = File::create(to)?;
+    io::copy(&mut source, &mut copy)?;
+    copy.set_modified(meta.modified()?)?;
+    Ok(Seed::of(&meta))
+}
+
+fn remove(file: &Path) -> Result<(), GitError> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(GitError::io("remove", file, error))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn a_copied_index_is_as_old_as_the_owners() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("index"), dir.path().join("copy"));
+        let past = SystemTime::UNIX_EPOCH + Duration::new(1_700_000_000, 123_456_789);
+        fs::write(&from, "entries").unwrap();
+        File::options().write(true).open(&from).unwrap().set_modified(past).unwrap();
+        let seed = copy(&from, &to).unwrap();
+        assert_eq!(fs::read(&to).unwrap(), b"entries");
+        assert_eq!(fs::metadata(&to).unwrap().modified().unwrap(), past);
+        assert!(seed == Seed::of(&fs::metadata(&from).unwrap()));
+    }
+}
