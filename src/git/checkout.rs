@@ -2,7 +2,7 @@
 
 use super::refs::{Found, read_text};
 use super::{Call, GitError, Repo, names};
-use crate::model::{Busy, Checkout, CommitId};
+use crate::model::{Busy, Checkout, CommitId, Timestamp};
 
 /// What lies in the git directory while something is under way. A rebase first: it uses the others' files.
 const SIGNS: &[(&str, Busy)] = &[
@@ -21,12 +21,14 @@ impl Repo {
             Some(stand) => stand,
             None => self.ask_head().await?,
         };
-        Ok(Checkout { branch, head, busy: self.busy() })
+        let (busy, busy_since) = self.busy().unzip();
+        Ok(Checkout { branch, head, busy, busy_since })
     }
 
-    fn busy(&self) -> Option<Busy> {
-        let lies = |name: &str| self.0.git_dir.join(name).symlink_metadata().is_ok();
-        SIGNS.iter().find(|(name, _)| lies(name)).map(|(_, busy)| *busy)
+    /// What is under way, and since when.
+    fn busy(&self) -> Option<(Busy, Timestamp)> {
+        let since = |name: &str| self.0.git_dir.join(name).symlink_metadata()?.modified();
+        SIGNS.iter().find_map(|(name, busy)| Some((*busy, since(name).ok()?.into())))
     }
 
     /// `None` when the files do not say it plainly.

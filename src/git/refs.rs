@@ -67,7 +67,8 @@ impl Repo {
         }
     }
 
-    /// Digest over every ref but ours: the same before and after git packs them.
+    /// Digest over every ref but ours and the remotes': the same before and after git packs them.
+    /// A fetch or a push moves `refs/remotes/` at any time and changes nobody's history.
     pub(super) async fn refs_digest(&self) -> Result<Digest, GitError> {
         let refs = if self.has_reftable() {
             self.list_refs().await?
@@ -86,7 +87,7 @@ impl Repo {
         let output = self.git(Call::local("for-each-ref").arg(format)).await?;
         let text = String::from_utf8_lossy(&output.stdout);
         let refs = text.lines().filter_map(|line| line.split_once(' '));
-        let theirs = refs.filter(|(name, _)| !name.starts_with("refs/agency/"));
+        let theirs = refs.filter(|(name, _)| counts(name));
         Ok(theirs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 
@@ -101,7 +102,7 @@ impl Repo {
         let text =
             read_text(&file, PACKED_MAX).map_err(|source| GitError::io("read", &file, source))?;
         for (id, name) in packed(text.as_deref().unwrap_or_default()) {
-            if !name.starts_with("refs/agency/") && !loose.contains_key(name) {
+            if counts(name) && !loose.contains_key(name) {
                 loose.insert(name.to_owned(), id.to_owned());
             }
         }
@@ -129,6 +130,10 @@ impl Repo {
     }
 }
 
+fn counts(name: &str) -> bool {
+    !name.starts_with("refs/agency/") && !name.starts_with("refs/remotes/")
+}
+
 /// `id name` pairs of a `packed-refs` file.
 fn packed(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines()
@@ -146,7 +151,7 @@ fn walk(dir: &Path, prefix: &str, into: &mut BTreeMap<String, String>) -> Result
     for entry in entries {
         let entry = entry.map_err(broken)?;
         let name = format!("{prefix}/{}", clipped(entry.file_name().as_encoded_bytes()));
-        if name == "refs/agency" || name.ends_with(".lock") {
+        if !counts(&format!("{name}/")) || name.ends_with(".lock") {
             continue;
         }
         // A link to a folder is not followed: it may lead in circles.

@@ -45,6 +45,9 @@ pub struct Checkout {
     /// `None` before the first commit.
     pub head: Option<CommitId>,
     pub busy: Option<Busy>,
+    /// Since when, by the stamp of the file that says so.
+    #[serde(default)]
+    pub busy_since: Option<Timestamp>,
 }
 
 /// Something of the owner's is under way in the checkout.

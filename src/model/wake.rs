@@ -169,4 +169,6 @@ pub enum Verb {
     Inject,
     /// End a run.
     Stop,
+    /// The repository's own settings count as they are now. The shell's matter; no protocol sees it.
+    Trust,
 }

@@ -158,7 +158,7 @@ impl World {
 
     pub(crate) fn checkout(&self) -> Checkout {
         let head = self.branch.as_ref().and_then(|branch| self.heads.get(branch)).cloned();
-        Checkout { branch: self.branch.clone(), head, busy: self.busy }
+        Checkout { branch: self.branch.clone(), head, busy: self.busy, busy_since: None }
     }
 
     pub(crate) fn alive(&self) -> Option<&Run> {

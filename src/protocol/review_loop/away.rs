@@ -5,7 +5,8 @@ use super::{
     hold::{self, Reason},
     memory::WayOut,
 };
-use crate::model::{Checkout, Decision, Effect, Now, Query, Severity};
+use crate::model::{Busy, Checkout, Decision, Effect, Now, Query, Severity};
+use std::time::Duration;
 
 pub(super) fn is_away(it: &ReviewLoop) -> bool {
     reason(it).is_some()
@@ -27,9 +28,22 @@ fn reason(it: &ReviewLoop) -> Option<String> {
     }
 }
 
+/// Every `git status` of an editor makes an `index.lock` for a moment; only one that stays is worth a word.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long until the owner counts as away for long enough to be told.
+pub(super) fn patience(it: &ReviewLoop, now: Now) -> Option<Duration> {
+    let checkout = it.index.checkout.as_ref()?;
+    let since = checkout.busy_since.filter(|_| checkout.busy == Some(Busy::IndexLock))?;
+    LOCK_PATIENCE
+        .checked_sub((now.wall - since).to_std().unwrap_or_default())
+        .filter(|left| !left.is_zero())
+}
+
 /// One notice when the owner leaves, one resolution when they are back, and a look at what the branch became.
-pub(super) fn look(it: &ReviewLoop, _: Now) -> Option<Decision> {
+pub(super) fn look(it: &ReviewLoop, now: Now) -> Option<Decision> {
     match (reason(it), &it.index.memory.away) {
+        (Some(_), None) if patience(it, now).is_some() => None,
         (Some(why), None) => Some(leave(it, &why)),
         (None, Some(_)) => Some(come_back(it)),
         (Some(_), Some(_)) => None,

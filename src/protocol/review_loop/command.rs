@@ -20,6 +20,7 @@ pub(super) fn answer(it: &ReviewLoop, now: Now) -> Option<Decision> {
         Verb::Restore => restore,
         Verb::Inject => inject,
         Verb::Stop => stop,
+        Verb::Trust => not_ours,
     };
     let (mut decision, answer) = match verb(it, command, now) {
         Ok((decision, text)) => (decision, Answer { accepted: true, text }),
@@ -240,6 +241,10 @@ fn announce(it: &ReviewLoop, decision: &mut Builder, verb: &str, text: &str) {
     reason.did = "It was done as asked.".to_owned();
     reason.wont = "If it was not you, stop the daemon and look at `agency journal`.".to_owned();
     hold::tell(it, decision, Severity::Notice, reason);
+}
+
+fn not_ours(_: &ReviewLoop, _: &Command, _: Now) -> Outcome {
+    Err("the loop has nothing of its own to trust".to_owned())
 }
 
 fn stop(it: &ReviewLoop, command: &Command, _: Now) -> Outcome {

@@ -88,6 +88,10 @@ fn deadline(it: &ReviewLoop, now: Now) -> Option<Deadline> {
     let memory = &it.index.memory;
     let push = memory.push.as_ref().and_then(|push| push.not_before);
     let push = push.filter(|at| *at > now.ticks).map(|at| Deadline { at, why: "push again" });
+    if let Some(wait) = away::patience(it, now).filter(|_| memory.away.is_none()) {
+        let notice = Deadline { at: now.ticks.after(wait), why: "away" };
+        return Deadline::earlier(push, Some(notice));
+    }
     if memory.is_held() || away::is_away(it) {
         return push;
     }

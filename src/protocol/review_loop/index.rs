@@ -91,6 +91,9 @@ impl Index {
         if let (Query::Contains { .. }, Some(head)) = (&query, self.head()) {
             self.contained = Some((head.clone(), *value == Fact::Yes));
         }
+        if let Fact::Snapshot(snapshot) = value {
+            self.checkout = Some(snapshot.checkout.clone());
+        }
         self.answer = Some((key.clone(), query, value.clone()));
     }
 

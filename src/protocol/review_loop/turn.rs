@@ -49,7 +49,7 @@ pub(super) fn look_at_what_is_left(it: &ReviewLoop, turn: &Turn, _: Now) -> Opti
 }
 
 fn first_look(it: &ReviewLoop, turn: &Turn, ended: &Ended) -> Decision {
-    let label = format!("{}-end", ended.run);
+    let label = "loop-end".to_owned();
     let Some((key, fact)) = answer(it, &label) else {
         let since = turn.start.as_ref().map(|start| start.tree.clone());
         return ask_snapshot(it, label, since);
@@ -74,7 +74,7 @@ fn first_look(it: &ReviewLoop, turn: &Turn, ended: &Ended) -> Decision {
 
 /// After a hold: what the owner changed meanwhile is the owner's, the rest is still what the run left.
 fn second_look(it: &ReviewLoop, turn: &Turn, first: &Left) -> Decision {
-    let label = format!("{}-again", it.place.repo);
+    let label = "loop-again".to_owned();
     let Some((key, fact)) = answer(it, &label) else {
         return ask_snapshot(it, label, Some(first.tree.clone()));
     };
@@ -226,7 +226,7 @@ pub(super) fn begin(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> 
     if !it.place.git {
         return Some(start(it, state, turn, None, now));
     }
-    let label = format!("{}-start", turn_label(it, state));
+    let label = "loop-start".to_owned();
     match answer(it, &label) {
         None => {
             let since = turn.start.as_ref().map(|start| start.last.clone());
@@ -235,11 +235,6 @@ pub(super) fn begin(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> 
         Some((_, Fact::Snapshot(snapshot))) => Some(start(it, state, turn, Some(snapshot), now)),
         Some((_, fact)) => Some(cannot_look(it, fact)),
     }
-}
-
-/// Names the snapshots of a turn; history is as long as there were transitions.
-fn turn_label(it: &ReviewLoop, state: &LoopState) -> String {
-    format!("{}-turn-{}", it.place.repo, state.history.len())
 }
 
 fn start(
