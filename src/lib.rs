@@ -1,5 +1,6 @@
 //! `agency`: the daemon that runs AI coding CLIs on repositories and believes nothing they say.
 pub mod config;
+pub mod escalate;
 pub mod git;
 pub mod model;
 pub mod protocol;
