@@ -1,9 +1,6 @@
 //! `agency`: the daemon that runs AI coding CLIs on repositories and believes nothing they say.
-pub mod config;
-pub mod escalate;
-pub mod git;
+pub mod clock;
 pub mod model;
 pub mod protocol;
-pub mod repository;
-pub mod run;
-pub mod store;
+pub mod read;
+pub mod watch;

@@ -1,0 +1,207 @@
+//! Safe bounded reads (DM-04): a plain file inside a tree, reached through no link, of at most so many bytes.
+//! It does not know what a file means, and waits for nothing.
+
+use crate::model::{Digest, FileState, RelPath, Timestamp, Unreadable, WholeFile};
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open, openat};
+use nix::sys::stat::Mode;
+use std::fs::{File, FileType, Metadata};
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
+
+/// How often a file that moves under our eyes is read before we say so.
+const ATTEMPTS: usize = 3;
+
+/// What tells one writing of a file from another, as far as the file system knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    pub dev: u64,
+    pub ino: u64,
+    pub size: u64,
+    pub mtime_ns: i64,
+    pub ctime_ns: i64,
+}
+
+impl Stamp {
+    pub fn of(meta: &Metadata) -> Self {
+        Self {
+            dev: meta.dev(),
+            ino: meta.ino(),
+            size: meta.size(),
+            mtime_ns: nanoseconds(meta.mtime(), meta.mtime_nsec()),
+            ctime_ns: nanoseconds(meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+
+    /// The same file with the same bytes; its names or rights may differ.
+    pub fn same_content(&self, other: &Self) -> bool {
+        Self { ctime_ns: 0, ..*self } == Self { ctime_ns: 0, ..*other }
+    }
+}
+
+/// One file as a safe read found it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    pub state: FileState,
+    /// `None` when there is no such file, or none that we may look at.
+    pub stamp: Option<Stamp>,
+    /// It has a second name. Whether that lasts is for the caller to see.
+    pub linked: bool,
+}
+
+/// Reads one file. An error is trouble of the machine, a missing `root`, or (`ResourceBusy`) a file that is being written.
+pub fn read(root: &Path, path: &RelPath, limit: u64, seen: Timestamp) -> io::Result<Reading> {
+    for _ in 0..ATTEMPTS {
+        if let Some(reading) = read_once(root, path, limit, seen)? {
+            return Ok(reading);
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("`{path}` changed while it was read")))
+}
+
+/// What the file system says of a file, without opening it. `None` when there is none.
+pub fn stamp(root: &Path, path: &RelPath) -> io::Result<Option<Stamp>> {
+    match std::fs::symlink_metadata(root.join(path)) {
+        Ok(meta) => Ok(Some(Stamp::of(&meta))),
+        Err(error) if is_absence(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The words for a file that is not read.
+pub fn refused(found: impl Into<String>, limit: u64) -> FileState {
+    let wanted = format!("a plain file of at most {limit} bytes");
+    FileState::Unreadable(Unreadable { found: found.into(), wanted })
+}
+
+fn read_once(
+    root: &Path,
+    path: &RelPath,
+    limit: u64,
+    seen: Timestamp,
+) -> io::Result<Option<Reading>> {
+    let top = open(root, folder_flags(OFlag::empty()), Mode::empty())?;
+    // Looked at before it is opened: to open a pipe or a device is already to act on it.
+    match std::fs::symlink_metadata(root.join(path)) {
+        Ok(meta) if !meta.is_file() => return Ok(Some(not_a_file(&meta, limit))),
+        Ok(_) | Err(_) => {}
+    }
+    match open_inside(top, path) {
+        Ok(file) => read_open(&file, limit, seen),
+        Err(errno) => explain(errno, root, path, limit).map(Some),
+    }
+}
+
+/// Walks folder by folder, so that no component can be a link, not even for a moment.
+fn open_inside(top: OwnedFd, path: &RelPath) -> Result<File, Errno> {
+    let (folders, name) = path.as_str().rsplit_once('/').unwrap_or(("", path.as_str()));
+    let mut at = top;
+    for folder in folders.split('/').filter(|folder| !folder.is_empty()) {
+        at = openat(&at, folder, folder_flags(OFlag::O_NOFOLLOW), Mode::empty())?;
+    }
+    let flags = OFlag::O_RDONLY
+        | OFlag::O_NOFOLLOW
+        | OFlag::O_NONBLOCK
+        | OFlag::O_CLOEXEC
+        | OFlag::O_NOCTTY;
+    openat(&at, name, flags, Mode::empty()).map(File::from)
+}
+
+/// On Linux a folder is only named, not opened: it needs no right to list it and makes no file event.
+fn folder_flags(more: OFlag) -> OFlag {
+    #[cfg(target_os = "linux")]
+    let how = OFlag::O_PATH;
+    #[cfg(not(target_os = "linux"))]
+    let how = OFlag::O_RDONLY;
+    how | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | more
+}
+
+/// `None` when the file changed while it was read.
+fn read_open(file: &File, limit: u64, seen: Timestamp) -> io::Result<Option<Reading>> {
+    let before = file.metadata()?;
+    if !before.is_file() {
+        return Ok(Some(not_a_file(&before, limit)));
+    }
+    if before.size() > limit {
+        let state = refused(format!("{} bytes", before.size()), limit);
+        return Ok(Some(reading(state, &before)));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(before.size()).unwrap_or(0));
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    let after = file.metadata()?;
+    let whole = u64::try_from(bytes.len()) == Ok(after.size());
+    if !whole || !Stamp::of(&before).same_content(&Stamp::of(&after)) {
+        return Ok(None);
+    }
+    let digest = Digest::of(&bytes);
+    let written = written(&after);
+    let state = FileState::Whole(WholeFile { bytes: bytes.into(), digest, written, seen });
+    Ok(Some(reading(state, &after)))
+}
+
+fn reading(state: FileState, meta: &Metadata) -> Reading {
+    Reading { state, stamp: Some(Stamp::of(meta)), linked: meta.is_file() && meta.nlink() > 1 }
+}
+
+fn not_a_file(meta: &Metadata, limit: u64) -> Reading {
+    reading(refused(kind(meta.file_type()), limit), meta)
+}
+
+fn kind(kind: FileType) -> &'static str {
+    if kind.is_symlink() {
+        "a symbolic link"
+    } else if kind.is_dir() {
+        "a directory"
+    } else if kind.is_fifo() {
+        "a named pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    }
+}
+
+/// Why a file could not be opened. A link on the way shows as "not a folder", so the way is looked at again for the words.
+fn explain(errno: Errno, root: &Path, path: &RelPath, limit: u64) -> io::Result<Reading> {
+    let unstamped = |state| Reading { state, stamp: None, linked: false };
+    match errno {
+        Errno::ENOTDIR | Errno::ELOOP | Errno::EMLINK if passes_a_link(root, path) => {
+            Ok(unstamped(refused("a symbolic link", limit)))
+        }
+        Errno::ENOENT | Errno::ENOTDIR => Ok(unstamped(FileState::Absent)),
+        Errno::EACCES | Errno::EPERM => {
+            let state = refused("a file that we may not read", limit);
+            Ok(Reading { stamp: stamp(root, path).unwrap_or(None), ..unstamped(state) })
+        }
+        // A socket or a device without a driver, put there after we looked.
+        Errno::ENXIO | Errno::ENODEV => Ok(unstamped(refused("a device", limit))),
+        errno => Err(errno.into()),
+    }
+}
+
+fn passes_a_link(root: &Path, path: &RelPath) -> bool {
+    let mut at = root.to_owned();
+    path.as_str().split('/').any(|part| {
+        at.push(part);
+        std::fs::symlink_metadata(&at).is_ok_and(|meta| meta.is_symlink())
+    })
+}
+
+fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// A stamp beyond the calendar, which anybody can set, counts as the oldest one.
+fn written(meta: &Metadata) -> Timestamp {
+    let part = u32::try_from(meta.mtime_nsec()).unwrap_or(0);
+    Timestamp::from_timestamp(meta.mtime(), part).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn nanoseconds(seconds: i64, part: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(part)
+}
+
+#[cfg(test)]
+mod tests;
