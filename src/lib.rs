@@ -1,6 +1,19 @@
 //! `agency`: the daemon that runs AI coding CLIs on repositories and believes nothing they say.
+pub mod apply;
+pub mod cli;
 pub mod clock;
+pub mod config;
+pub mod control;
+pub mod daemon;
+pub mod escalate;
+pub mod git;
 pub mod model;
 pub mod protocol;
 pub mod read;
+pub mod repository;
+pub mod route;
+pub mod rules;
+pub mod run;
+pub mod store;
 pub mod watch;
+pub mod workspace;

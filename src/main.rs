@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // First of all, before anything is set up: a shim must stay small.
-    if let Some(folder) = agency::run::shim::folder_from_args() {
-        return agency::run::shim::main(&folder);
+    match agency::run::shim::folder_from_args() {
+        Some(folder) => agency::run::shim::main(&folder),
+        None => agency::cli::main(),
     }
-    ExitCode::from(2)
 }

@@ -7,6 +7,9 @@ use crate::model::{Decision, Interest, Now, Wake};
 use serde_json::Value;
 
 /// One protocol in one repository. The index inside is derived: journal and files rebuild it at any time.
+///
+/// Memory that must survive is in the memos of its own decisions. After a rotation of the journal all of it comes back in
+/// one `Decided`, in which the memo `count` says how many decisions there were; keys are made from that number.
 pub trait Protocol: Send {
     fn name(&self) -> &'static str;
 

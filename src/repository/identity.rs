@@ -20,6 +20,11 @@ impl RepoId {
         self.0.simple().to_string()
     }
 
+    /// Eight of them: enough to tell the repositories of one machine apart.
+    pub fn short(self) -> String {
+        self.hex()[..8].to_owned()
+    }
+
     fn fresh() -> Self {
         Self(Uuid::new_v4())
     }

@@ -61,6 +61,11 @@ pub(super) fn descendants(roots: &[i32]) -> Vec<ProcessId> {
     found
 }
 
+/// The parent of whoever has this number now.
+pub(super) fn parent(pid: i32) -> Option<i32> {
+    stat(pid).map(|seen| seen.parent)
+}
+
 /// Tells one life of the machine from the next; empty where the kernel does not say.
 pub(super) fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()

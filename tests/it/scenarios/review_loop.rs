@@ -324,7 +324,7 @@ fn canonical(state: &serde_json::Value) -> String {
         let value = serde_json::to_string_pretty(&state[*key]).unwrap();
         format!("  \"{key}\": {}", value.replace('\n', "\n  "))
     };
-    format!("{{\n{}\n}}\n", keys.iter().map(|key| field(key)).collect::<Vec<_>>().join(",\n"))
+    format!("{{\n{}\n}}\n", keys.iter().map(field).collect::<Vec<_>>().join(",\n"))
 }
 
 /// The tree as the run found it, in the form that the loop remembers.

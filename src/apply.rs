@@ -1,0 +1,183 @@
+//! Performs effects through the ports: files, git, runs, escalations, the event log. Each is idempotent by its key.
+//! It knows no protocol: an effect says all that there is to do.
+
+mod events;
+mod query;
+
+use crate::escalate::{EscalateError, Outbox};
+use crate::git::{Committed, GitError, Pushed, Repo};
+use crate::model::{Effect, Fact, Failure, FailureKind, Key, Keyed, PlannedCommit, Spawn, TreeRef};
+use crate::repository::Places;
+use crate::run::{Executor as _, Launcher, LocalExecutor, NoAgent, RunError};
+use crate::store::{self, Quarantine, StoreError};
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+
+/// How long an agent that is asked to stop gets before it is killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Everything that effects act on, for one repository.
+pub struct Hands {
+    pub places: Places,
+    pub git: Option<Repo>,
+    pub executor: LocalExecutor,
+    pub launcher: Launcher,
+    pub outbox: Outbox,
+    pub quarantine: Quarantine,
+    /// On the repository's own file system: where a file is moved before it is looked at.
+    pub aside: PathBuf,
+    pub later: UnboundedSender<Later>,
+}
+
+/// What became of an effect.
+#[derive(Debug)]
+pub enum Applied {
+    Done,
+    Fact(Fact),
+    /// It goes on in the background; [`Later`] tells its end.
+    Later,
+    Failed(Failure),
+}
+
+/// The end of an effect that went on in the background.
+#[derive(Debug)]
+pub struct Later {
+    pub protocol: String,
+    pub key: Key,
+    pub failure: Option<Failure>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ApplyError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error(transparent)]
+    NoAgent(#[from] NoAgent),
+    #[error(transparent)]
+    Escalate(#[from] EscalateError),
+    #[error("cannot write the event log")]
+    Events(#[source] std::io::Error),
+    #[error("the tree is not under git")]
+    NoGit,
+}
+
+impl Hands {
+    /// Leases and replies are the workspace's own; everything else happens here.
+    pub async fn apply(&self, protocol: &str, keyed: &Keyed) -> Applied {
+        match self.try_apply(protocol, keyed).await {
+            Ok(applied) => applied,
+            Err(error) => {
+                let said = chain(&error);
+                tracing::error!(key = %keyed.key, %said, "an effect failed");
+                Applied::Failed(Failure { kind: FailureKind::Broken, said })
+            }
+        }
+    }
+
+    async fn try_apply(&self, protocol: &str, keyed: &Keyed) -> Result<Applied, ApplyError> {
+        let key = &keyed.key;
+        let root = &self.places.root;
+        match &keyed.effect {
+            Effect::Replace { path, bytes, seen } => {
+                store::replace(root, path, &bytes.0, seen.as_ref(), &self.quarantine, key)?;
+            }
+            Effect::Take { path, seen, why } => {
+                store::take(root, path, seen.as_ref(), &self.aside, &self.quarantine, key, why)?;
+            }
+            Effect::Copy { from, to, seen } => {
+                store::copy(root, from, to, seen, store::SEEN_MAX)?;
+            }
+            Effect::Ask { query } => return Ok(Applied::Fact(self.answer(query).await)),
+            Effect::Spawn(spawn) => self.spawn(protocol, spawn)?,
+            Effect::Stop { run, why } => {
+                self.executor.cancel(run, why, GRACE)?;
+            }
+            Effect::Commit(planned) => return self.commit(planned).await,
+            Effect::Push { .. } => return Ok(self.push(protocol, keyed)),
+            Effect::Escalate(escalation) => {
+                self.outbox.raise(escalation, key, crate::clock::now().wall)?;
+            }
+            Effect::Resolve { cause, .. } => {
+                self.outbox.resolve(cause, key, crate::clock::now().wall)?;
+            }
+            Effect::Log(event) => {
+                events::append(&self.places.events(), event, key).map_err(ApplyError::Events)?;
+            }
+            Effect::Lease { .. } | Effect::Release { .. } | Effect::Reply { .. } => {}
+        }
+        Ok(Applied::Done)
+    }
+
+    fn spawn(&self, protocol: &str, spawn: &Spawn) -> Result<(), ApplyError> {
+        let prompt_file = self.executor.folder(&spawn.run)?.prompt();
+        let dir = self.dir_of(&spawn.tree);
+        let spec = self.launcher.spec(spawn, protocol, &dir, &prompt_file)?;
+        self.executor.submit(&spec)?;
+        tracing::info!(run = %spawn.run, seat = %spawn.seat, task = %spawn.task, phase = %spawn.phase, "started");
+        Ok(())
+    }
+
+    fn dir_of(&self, tree: &TreeRef) -> PathBuf {
+        match tree {
+            TreeRef::Main => self.places.root.clone(),
+            TreeRef::Worktree(name) => self.places.worktrees().join(name),
+        }
+    }
+
+    async fn commit(&self, planned: &PlannedCommit) -> Result<Applied, ApplyError> {
+        let repo = self.git.as_ref().ok_or(ApplyError::NoGit)?;
+        Ok(match repo.commit(planned).await? {
+            Committed::Done { .. } | Committed::Already { .. } => Applied::Done,
+            Committed::Moved { found } => {
+                let at = found.map_or("nothing".to_owned(), |id| id.to_string());
+                let said = format!("branch `{}` is at {at}", planned.branch);
+                Applied::Failed(Failure { kind: FailureKind::Moved, said })
+            }
+        })
+    }
+
+    /// A push may take minutes; nothing waits for it.
+    fn push(&self, protocol: &str, keyed: &Keyed) -> Applied {
+        let (Effect::Push { branch, commit }, Some(repo)) = (&keyed.effect, &self.git) else {
+            return Applied::Done;
+        };
+        let (repo, branch, commit) = (repo.clone(), branch.clone(), commit.clone());
+        let (protocol, key, later) = (protocol.to_owned(), keyed.key.clone(), self.later.clone());
+        tokio::spawn(async move {
+            let failure = pushed(repo.push(&branch, &commit).await);
+            // Nobody listens any more when the daemon stops; the push is then done again at its next start.
+            drop(later.send(Later { protocol, key, failure }));
+        });
+        Applied::Later
+    }
+}
+
+fn pushed(result: Result<Pushed, GitError>) -> Option<Failure> {
+    let broken = |said| Some(Failure { kind: FailureKind::Broken, said });
+    match result {
+        Ok(Pushed::Done) => None,
+        Ok(Pushed::NotFastForward { said }) => {
+            Some(Failure { kind: FailureKind::NotFastForward, said })
+        }
+        Ok(Pushed::NoRemote) => broken("there is no remote to push to".to_owned()),
+        Ok(Pushed::Failed { said }) => broken(said),
+        Err(error) => broken(chain(&error)),
+    }
+}
+
+/// An error with everything below it, on one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut below = error.source();
+    while let Some(cause) = below {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        below = cause.source();
+    }
+    text
+}

@@ -1,0 +1,90 @@
+//! Answers questions about the repository. An answer that cannot be had is an answer too: `Unknown`, with the reason.
+
+use super::{Hands, chain};
+use crate::git::{GitError, Repo};
+use crate::model::{Bytes, Digest, Fact, FileState, Query, RelPath, TreeRef};
+use crate::store::SEEN_MAX;
+
+impl Hands {
+    pub(super) async fn answer(&self, query: &Query) -> Fact {
+        match query {
+            Query::Lines { path } => Fact::Lines(self.bytes_of(path).map(|bytes| lines(&bytes))),
+            Query::Digest { path } => Fact::Digest(self.bytes_of(path).map(|b| Digest::of(&b))),
+            Query::Snapshot { tree, .. } => match self.repo_of(tree).await {
+                Ok(Some(repo)) => known(ask(&repo, query).await),
+                Ok(None) => Fact::NoGit,
+                Err(error) => Fact::Unknown(chain(&error)),
+            },
+            Query::Plan { .. }
+            | Query::Contains { .. }
+            | Query::Diff { .. }
+            | Query::FileAt { .. } => match &self.git {
+                Some(repo) => known(ask(repo, query).await),
+                None => Fact::NoGit,
+            },
+        }
+    }
+
+    async fn repo_of(&self, tree: &TreeRef) -> Result<Option<Repo>, GitError> {
+        match tree {
+            TreeRef::Main => Ok(self.git.clone()),
+            TreeRef::Worktree(_) => Repo::open(&self.dir_of(tree)).await,
+        }
+    }
+
+    fn bytes_of(&self, path: &RelPath) -> Option<Vec<u8>> {
+        let seen = crate::clock::now().wall;
+        match crate::read::read(&self.places.root, path, SEEN_MAX, seen).ok()?.state {
+            FileState::Whole(file) => Some(file.bytes.to_vec()),
+            FileState::Absent | FileState::Unreadable(_) => None,
+        }
+    }
+}
+
+async fn ask(repo: &Repo, query: &Query) -> Result<Fact, GitError> {
+    Ok(match query {
+        Query::Snapshot { label, since, .. } => {
+            Fact::Snapshot(repo.snapshot(label, since.as_ref()).await?)
+        }
+        Query::Plan { branch, parent, take, write, message, date } => {
+            let write: Vec<_> =
+                write.iter().map(|(path, bytes)| (path.clone(), bytes.0.clone())).collect();
+            let parent = parent.as_ref();
+            Fact::Planned(repo.plan(branch, parent, take, &write, message, *date).await?)
+        }
+        Query::Contains { branch, commit } => {
+            if repo.contains(branch, commit).await? {
+                Fact::Yes
+            } else {
+                Fact::No
+            }
+        }
+        Query::Diff { from, to } => Fact::Changes(repo.diff(from, to).await?),
+        Query::FileAt { commit, path } => {
+            Fact::File(repo.file_at(commit, path, SEEN_MAX).await?.map(Bytes))
+        }
+        Query::Lines { .. } | Query::Digest { .. } => Fact::NoGit,
+    })
+}
+
+fn known(answer: Result<Fact, GitError>) -> Fact {
+    answer.unwrap_or_else(|error| Fact::Unknown(chain(&error)))
+}
+
+/// As an editor counts them: a last line without an end is a line.
+fn lines(bytes: &[u8]) -> u64 {
+    let ends = bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
+    ends + u64::from(bytes.last().is_some_and(|&last| last != b'\n'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_as_an_editor_does() {
+        for (text, count) in [("", 0), ("a", 1), ("a\n", 1), ("a\nb", 2), ("\n\n", 2)] {
+            assert_eq!(lines(text.as_bytes()), count, "{text:?}");
+        }
+    }
+}

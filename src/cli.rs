@@ -1,0 +1,105 @@
+//! The command line for people and agents. The only place that prints; it decides nothing that a table decides.
+
+mod ask;
+mod check;
+mod context;
+mod demo;
+mod escalations;
+mod exit;
+mod explain;
+mod journal;
+mod logs;
+mod protocol;
+mod review_loop;
+mod run;
+mod runs;
+mod show;
+mod status;
+
+use clap::{Parser, Subcommand};
+use context::Context;
+use exit::Exit;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const AFTER_HELP: &str = "\
+Examples:
+  agency demo                         watch a whole review loop on a throw-away repository
+  agency loop init --steps 1,2,3      begin a loop in this repository
+  agency run                          work on this repository until told to stop
+  agency status --watch               what happens where
+  agency explain LP-06                what a rule wants and why
+
+Exit codes: 0 fine, 1 a finding or a refusal, 2 usage or configuration, 3 our failure, 75 busy.";
+
+/// Runs AI coding CLIs on your repositories, judges what they write, and calls you when a rule is broken.
+#[derive(Parser)]
+#[command(name = "agency", version, after_help = AFTER_HELP)]
+struct Cli {
+    /// The configuration (default: $AGENCY_CONFIG, ~/.config/agency/agency.yaml, /etc/agency/agency.yaml)
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The repository (default: the one around the current directory)
+    #[arg(long, global = true, value_name = "DIR")]
+    repo: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Run(run::Args),
+    Demo(demo::Args),
+    Status(status::Args),
+    Check(check::Args),
+    Explain(explain::Args),
+    Runs(runs::Args),
+    Logs(logs::Args),
+    Stop(ask::StopArgs),
+    Escalations(escalations::Args),
+    /// Let a held repository go on; resolves the causes it waited for
+    Resume(ask::ResumeArgs),
+    /// Let the repository's own `agency.yaml` count as it is now
+    Trust(ask::PlainArgs),
+    /// Take over a repository that this machine does not know: a clone, a copy, another box's
+    Adopt(ask::PlainArgs),
+    Journal(journal::Args),
+    Protocol(protocol::Args),
+    /// The review loop: begin it, look at it, put it right
+    #[command(subcommand)]
+    Loop(review_loop::Verb),
+}
+
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors; clap knows where to print which.
+            drop(error.print());
+            return if error.use_stderr() { Exit::Usage } else { Exit::Fine }.into();
+        }
+    };
+    let result =
+        Context::new(cli.config, cli.repo).and_then(|context| dispatch(&context, cli.verb));
+    result.unwrap_or_else(|error| exit::report(&error)).into()
+}
+
+fn dispatch(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
+    match verb {
+        Verb::Run(args) => run::run(context, args),
+        Verb::Demo(args) => demo::run(args),
+        Verb::Status(args) => status::run(context, &args),
+        Verb::Check(args) => check::run(context, &args),
+        Verb::Explain(args) => explain::run(&args),
+        Verb::Runs(args) => runs::run(context, &args),
+        Verb::Logs(args) => logs::run(context, &args),
+        Verb::Stop(args) => ask::stop(context, &args),
+        Verb::Escalations(args) => escalations::run(context, &args),
+        Verb::Resume(args) => ask::resume(context, &args),
+        Verb::Trust(_) => ask::trust(context),
+        Verb::Adopt(_) => ask::adopt(context),
+        Verb::Journal(args) => journal::run(context, &args),
+        Verb::Protocol(args) => protocol::run(&args),
+        Verb::Loop(verb) => review_loop::run(context, verb),
+    }
+}

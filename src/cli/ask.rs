@@ -1,0 +1,92 @@
+//! Verbs that change something: to the daemon if there is one, else judged by ourselves under the repository's lock.
+
+use super::context::{Context, runtime};
+use super::exit::{Exit, Refused};
+use crate::control;
+use crate::model::{Answer, Command, Verb};
+use crate::run::run_around;
+use crate::workspace::{Stranger, Workspace};
+use std::collections::BTreeMap;
+
+/// End a run; its repository then waits for you
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  agency stop 1a2b3c4d-loop-12")]
+pub(super) struct StopArgs {
+    /// The run's id, as `agency runs` shows it
+    run: String,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  agency resume --repo ~/src/shop")]
+pub(super) struct ResumeArgs {
+    /// Why, for the journal
+    #[arg(long)]
+    reason: Option<String>,
+}
+
+#[derive(clap::Args)]
+pub(super) struct PlainArgs {}
+
+pub(super) fn stop(context: &Context, args: &StopArgs) -> anyhow::Result<Exit> {
+    tell(context, Verb::Stop, None, &[("run", Some(&args.run))])
+}
+
+pub(super) fn resume(context: &Context, args: &ResumeArgs) -> anyhow::Result<Exit> {
+    tell(context, Verb::Resume, None, &[("reason", args.reason.as_deref())])
+}
+
+pub(super) fn trust(context: &Context) -> anyhow::Result<Exit> {
+    tell(context, Verb::Trust, None, &[])
+}
+
+pub(super) fn adopt(context: &Context) -> anyhow::Result<Exit> {
+    tell(context, Verb::Adopt, None, &[])
+}
+
+/// Gives a command and prints the answer.
+pub(super) fn tell(
+    context: &Context,
+    verb: Verb,
+    protocol: Option<&str>,
+    args: &[(&str, Option<&str>)],
+) -> anyhow::Result<Exit> {
+    if let Some(run) = run_around(std::process::id()) {
+        return Err(Refused(format!(
+            "agents may not do this: we are inside the run `{run}` (SE-04)"
+        ))
+        .into());
+    }
+    let args: BTreeMap<_, _> = args
+        .iter()
+        .filter_map(|(name, value)| Some(((*name).to_owned(), (*value)?.to_owned())))
+        .collect();
+    let command = Command {
+        id: uuid::Uuid::new_v4().to_string(),
+        protocol: protocol.map(str::to_owned),
+        verb,
+        args,
+        by: context.asker(),
+    };
+    let answer = ask(context, command)?;
+    if answer.accepted {
+        anstream::println!("{}", answer.text);
+        Ok(Exit::Fine)
+    } else {
+        Err(Refused(answer.text).into())
+    }
+}
+
+fn ask(context: &Context, command: Command) -> anyhow::Result<Answer> {
+    if let Some(places) = context.places()?
+        && let Some(answer) =
+            runtime()?.block_on(control::send(&places.control_sock(), &command))?
+    {
+        return Ok(answer);
+    }
+    let (root, settings) = (context.root()?, context.settings()?);
+    let stranger = if command.verb == Verb::Adopt { Stranger::Adopt } else { Stranger::Wait };
+    runtime()?.block_on(async {
+        let mut workspace = Workspace::open(&root, &settings, stranger).await?;
+        Ok(workspace.command(command).await?)
+    })
+}

@@ -1,0 +1,88 @@
+//! What every command needs: the environment, the configuration, the state directory, the repository meant.
+
+use super::exit::Misused;
+use crate::config::{Config, Env};
+use crate::git::Repo;
+use crate::repository::{Known, Places, Repository, StateDir, repositories};
+use crate::workspace::Settings;
+use std::path::{Path, PathBuf};
+
+pub(super) struct Context {
+    pub(super) env: Env,
+    config: Option<PathBuf>,
+    repo: Option<PathBuf>,
+}
+
+impl Context {
+    pub(super) fn new(config: Option<PathBuf>, repo: Option<PathBuf>) -> anyhow::Result<Self> {
+        Ok(Self { env: Env::of_this_process(), config, repo })
+    }
+
+    pub(super) fn config(&self) -> anyhow::Result<Config> {
+        Ok(match Config::find(self.config.as_deref(), &self.env)? {
+            Some(path) => Config::load(&path, &self.env)?,
+            None => Config::default(),
+        })
+    }
+
+    pub(super) fn state_dir(&self) -> anyhow::Result<StateDir> {
+        Ok(StateDir::resolve(&self.env)?)
+    }
+
+    pub(super) fn settings(&self) -> anyhow::Result<Settings> {
+        Ok(Settings {
+            state_dir: self.state_dir()?,
+            config: self.config()?,
+            env: std::env::vars().collect(),
+            program: std::env::current_exe()?,
+        })
+    }
+
+    /// The same for another repository.
+    pub(super) fn at(&self, repo: PathBuf) -> Self {
+        Self { env: self.env.clone(), config: self.config.clone(), repo: Some(repo) }
+    }
+
+    /// The repository that `--repo` or the current directory names.
+    pub(super) fn root(&self) -> anyhow::Result<PathBuf> {
+        let start = match &self.repo {
+            Some(path) => path.clone(),
+            None => std::env::current_dir()?,
+        };
+        root_of(&start)
+    }
+
+    /// Our memory of that repository; `None` if there is none.
+    pub(super) fn places(&self) -> anyhow::Result<Option<Places>> {
+        let (root, state_dir) = (self.root()?, self.state_dir()?);
+        let common = runtime()?.block_on(Repo::open(&root))?.map(|git| git.common_dir().to_owned());
+        Ok(Repository::look(&root, common.as_deref(), &state_dir)?)
+    }
+
+    /// The repository meant by `--repo`, or everything that this machine remembers.
+    pub(super) fn known(&self) -> anyhow::Result<Vec<Known>> {
+        let known = repositories(&self.state_dir()?)?;
+        let Some(wanted) = &self.repo else { return Ok(known) };
+        let wanted = root_of(wanted)?;
+        Ok(known.into_iter().filter(|known| known.path == wanted).collect())
+    }
+
+    /// Who gives a command, for the journal.
+    pub(super) fn asker(&self) -> String {
+        let name = self.env.get("USER").or_else(|| self.env.get("LOGNAME"));
+        name.and_then(|name| name.to_str()).unwrap_or("owner").to_owned()
+    }
+}
+
+/// The nearest folder upwards that is the top of a git work tree, else the folder itself.
+pub(super) fn root_of(start: &Path) -> anyhow::Result<PathBuf> {
+    let missing = |_| Misused(format!("`{}` does not exist", start.display()));
+    let start = start.canonicalize().map_err(missing)?;
+    let top = start.ancestors().find(|dir| dir.join(".git").exists());
+    Ok(top.unwrap_or(&start).to_owned())
+}
+
+/// Commands other than the daemon need no more than one thread.
+pub(super) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}

@@ -1,0 +1,76 @@
+//! The demo's stage: a repository, two scripted agents, a state directory, all in one throw-away folder.
+
+use crate::config::{Agent, Config, Env, Start};
+use crate::repository::StateDir;
+use crate::workspace::Settings;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+pub(super) struct Stage {
+    dir: PathBuf,
+}
+
+/// Both agents in one script: it reads what the daemon tells every agent, does a little work, and writes its flag.
+const AGENT: &str = include_str!("agent.sh");
+
+impl Stage {
+    pub(super) fn build() -> anyhow::Result<Self> {
+        let name = format!("agency-demo-{}", &uuid::Uuid::new_v4().simple().to_string()[..8]);
+        let stage = Self { dir: std::env::temp_dir().join(name) };
+        std::fs::create_dir_all(stage.repo())?;
+        std::fs::write(stage.dir.join("agent.sh"), AGENT)?;
+        std::fs::write(stage.repo().join("README.md"), "# A shop\n\nBuilt in three steps.\n")?;
+        std::fs::write(stage.repo().join("CODEBASE.md"), "# Map\n\n- README.md:1 what this is\n")?;
+        for words in [
+            &["init", "--quiet", "--initial-branch=main"][..],
+            &["add", "-A"],
+            &["commit", "--quiet", "--message=The owner's first commit"],
+        ] {
+            stage.git(words)?;
+        }
+        Ok(stage)
+    }
+
+    /// The owner's own git, before the daemon comes; the demo must work where nobody has configured a name.
+    fn git(&self, words: &[&str]) -> anyhow::Result<()> {
+        let status = Command::new("git")
+            .args([
+                "-c",
+                "user.name=Owner",
+                "-c",
+                "user.email=owner@example.com",
+                "-c",
+                "commit.gpgSign=false",
+            ])
+            .args(words)
+            .current_dir(self.repo())
+            .status()?;
+        anyhow::ensure!(status.success(), "git {} failed", words.join(" "));
+        Ok(())
+    }
+
+    pub(super) fn repo(&self) -> PathBuf {
+        self.dir.join("shop")
+    }
+
+    pub(super) fn state(&self) -> PathBuf {
+        self.dir.join("state")
+    }
+
+    pub(super) fn settings(&self) -> anyhow::Result<Settings> {
+        let mut config = Config::default();
+        let script = self.dir.join("agent.sh").display().to_string();
+        for name in ["claude-code", "codex"] {
+            let agent = config.agents.get_mut(name).expect("BUG: a built-in agent");
+            let start = Start::Command(vec!["sh".to_owned(), script.clone()]);
+            *agent = Agent { start, backoff: Duration::from_secs(1), ..agent.clone() };
+        }
+        Ok(Settings {
+            state_dir: StateDir::resolve(&Env::from_iter([("AGENCY_STATE_DIR", self.state())]))?,
+            config,
+            env: std::env::vars().collect(),
+            program: std::env::current_exe()?,
+        })
+    }
+}

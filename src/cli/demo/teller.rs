@@ -1,0 +1,91 @@
+//! Tells on the terminal what happens, from the files that anyone may read: the event log and the status.
+
+use crate::clock;
+use crate::model::Timestamp;
+use crate::workspace::RepoStatus;
+use serde_json::Value;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+pub(super) struct Teller {
+    folder: PathBuf,
+    told: usize,
+    begun: Timestamp,
+    terminal: bool,
+}
+
+impl Teller {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        let terminal = std::io::stdout().is_terminal();
+        Self { folder, told: 0, begun: clock::now().wall, terminal }
+    }
+
+    /// True when the loop was complete in the end.
+    pub(super) async fn tell(mut self, stop: CancellationToken) -> bool {
+        loop {
+            let over = stop.is_cancelled();
+            self.tell_events();
+            let summary = self.summary();
+            if over {
+                self.wipe();
+                anstream::println!("{} after {}", summary, super::super::show::age(self.begun));
+                return summary.starts_with("complete");
+            }
+            self.show_live(&summary);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    fn tell_events(&mut self) {
+        let text = std::fs::read_to_string(self.folder.join("events.ndjson")).unwrap_or_default();
+        for line in text.lines().skip(self.told) {
+            let Ok(event) = serde_json::from_str::<Value>(line) else { return };
+            self.told += 1;
+            self.wipe();
+            self.tell_event(&event);
+        }
+    }
+
+    fn tell_event(&self, event: &Value) {
+        let word = |name: &str| event["context"][name].as_str().unwrap_or_default().to_owned();
+        let agent = event["agent"].as_str().unwrap_or_default();
+        let seconds = (clock::now().wall - self.begun).as_seconds_f32();
+        match event["event"].as_str() {
+            Some("run.start") => {
+                anstream::println!(
+                    "{seconds:>5.1}s  {agent:<12} works on step {}, {}",
+                    word("step"),
+                    word("phase")
+                );
+            }
+            Some("transition") => {
+                let (row, action, to) = (word("row"), word("action"), word("to"));
+                anstream::println!(
+                    "{seconds:>5.1}s  {row:<12} {agent} said so: {action} → {to}, committed"
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn summary(&self) -> String {
+        let status = RepoStatus::read(&self.folder).unwrap_or_default();
+        status.protocols.first().map_or_else(String::new, |protocol| protocol.summary.clone())
+    }
+
+    /// One line that changes in place, on a terminal only.
+    fn show_live(&self, summary: &str) {
+        if self.terminal {
+            anstream::print!("\r\x1b[K       {summary}");
+            drop(std::io::stdout().flush());
+        }
+    }
+
+    fn wipe(&self) {
+        if self.terminal {
+            anstream::print!("\r\x1b[K");
+        }
+    }
+}

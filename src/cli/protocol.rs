@@ -1,0 +1,85 @@
+//! `agency protocol show`: a transition table as text or as a picture.
+
+use super::exit::{Exit, Misused};
+use super::show;
+use crate::protocol::review_loop::table::{Next, Round, Row, TABLE};
+
+/// The transition tables that we judge by
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  agency protocol show loop\n  agency protocol show loop --mermaid"
+)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Print one table
+    Show {
+        /// loop
+        name: String,
+        /// As a Mermaid state diagram
+        #[arg(long)]
+        mermaid: bool,
+    },
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let Verb::Show { name, mermaid } = &args.verb;
+    if name != crate::protocol::review_loop::NAME {
+        return Err(Misused(format!("there is no protocol `{name}`; wanted: loop")).into());
+    }
+    if *mermaid {
+        diagram()
+    } else {
+        rows()
+    }
+    Ok(Exit::Fine)
+}
+
+fn rows() {
+    let mut table =
+        show::table(&["row", "phase", "turn", "flag status", "next phase", "next turn", "round"]);
+    for row in TABLE {
+        let (phase, turn, round) = next(row);
+        table.add_row([
+            row.id,
+            row.phase.word(),
+            row.holder.word(),
+            row.said.word(),
+            phase,
+            turn,
+            round,
+        ]);
+    }
+    anstream::println!("{table}");
+}
+
+fn next(row: &Row) -> (&'static str, &'static str, &'static str) {
+    match row.next {
+        Next::Advance => ("propose of the next step", "claude-code", "1"),
+        Next::Hand(phase, holder, round) => {
+            let round = match round {
+                Round::First => "1",
+                Round::Same => "the same",
+                Round::More => "+1",
+            };
+            (phase.word(), holder.word(), round)
+        }
+    }
+}
+
+fn diagram() {
+    anstream::println!("stateDiagram-v2\n  [*] --> propose_claude_code");
+    let node = |phase: &str, turn: &str| format!("{phase}_{}", turn.replace('-', "_"));
+    for row in TABLE {
+        let from = node(row.phase.word(), row.holder.word());
+        let to = match row.next {
+            Next::Advance => "[*]".to_owned(),
+            Next::Hand(phase, holder, _) => node(phase.word(), holder.word()),
+        };
+        anstream::println!("  {from} --> {to}: {} {}", row.id, row.said.word());
+    }
+}

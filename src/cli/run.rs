@@ -1,0 +1,119 @@
+//! `agency run`: the daemon in the foreground.
+
+use super::context::{Context, root_of};
+use super::exit::{Exit, report};
+use crate::daemon::{Daemon, Outcome};
+use crate::watch::{Mode, WatchOptions, Watcher};
+use crate::workspace::Until;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use std::path::PathBuf;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// Watch repositories, judge what agents write, start the next one
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  agency run                    the repository around the current directory\n  agency run ~/src/shop ~/src/api\n  agency run --once             work until nothing is left to do, then exit"
+)]
+pub(super) struct Args {
+    /// Repositories (default: `repos` of the configuration, else the one here)
+    repos: Vec<PathBuf>,
+    /// Work until nothing is left to do, then exit
+    #[arg(long)]
+    once: bool,
+    /// Look by the clock instead of waiting for file events (network and container mounts)
+    #[arg(long)]
+    poll: bool,
+}
+
+pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
+    start_log();
+    let settings = context.settings()?;
+    let roots = roots(context, &args, &settings.config)?;
+    raise_file_limit();
+    hide_memory();
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(
+        async {
+            let mode = if args.poll { Mode::Polling } else { Mode::Events };
+            let watcher = Watcher::start(WatchOptions { mode, ..WatchOptions::default() });
+            let until = if args.once { Until::Quiet } else { Until::Cancelled };
+            let stop = CancellationToken::new();
+            listen_for_signals(stop.clone())?;
+            tracing::info!(repositories = roots.len(), "agency is at work");
+            let outcomes = Daemon { settings, watcher, until }.run(roots, stop).await;
+            Ok(exit_of(outcomes))
+        },
+    )
+}
+
+fn roots(
+    context: &Context,
+    args: &Args,
+    config: &crate::config::Config,
+) -> anyhow::Result<Vec<PathBuf>> {
+    let named: Vec<PathBuf> = if !args.repos.is_empty() {
+        args.repos.clone()
+    } else if config.repos.is_empty() {
+        vec![context.root()?]
+    } else {
+        config.repos.iter().map(|repo| repo.path.clone()).collect()
+    };
+    let mut roots = named.iter().map(|path| root_of(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    roots.sort();
+    roots.dedup();
+    Ok(roots)
+}
+
+/// The worst of what happened.
+fn exit_of(outcomes: Vec<Outcome>) -> Exit {
+    let mut exit = Exit::Fine;
+    for outcome in outcomes {
+        if let Some(error) = outcome.error {
+            let busy = error.is_busy();
+            let told = report(
+                &anyhow::Error::from(error).context(format!("`{}`", outcome.root.display())),
+            );
+            exit = if busy && exit == Exit::Fine { Exit::Busy } else { told };
+        }
+    }
+    exit
+}
+
+fn listen_for_signals(stop: CancellationToken) -> std::io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping; runs go on and are found again at the next start");
+        stop.cancel();
+    });
+    Ok(())
+}
+
+/// Each repository needs a few descriptors; a thousand of them pass the usual soft limit.
+fn raise_file_limit() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard.min(65_536), hard));
+    if let Err(error) = raised {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+}
+
+/// DESIGN §4: agents of the same user must not read our environment, which holds the channels' secrets.
+fn hide_memory() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = nix::sys::prctl::set_dumpable(false) {
+        tracing::warn!(%error, "our memory stays readable for processes of this user");
+    }
+}
+
+fn start_log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("AGENCY_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
+    log.with_ansi(terminal).with_writer(std::io::stderr).init();
+}

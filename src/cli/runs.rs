@@ -1,0 +1,54 @@
+//! `agency runs`: every run that this machine remembers, newest last.
+
+use super::context::Context;
+use super::exit::Exit;
+use super::show;
+use crate::run::history::{self, RunRecord};
+
+/// What was started, by whom, and how it ended
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  agency runs\n  agency runs --all --json")]
+pub(super) struct Args {
+    /// For machines
+    #[arg(long)]
+    json: bool,
+    /// Not only the newest twenty
+    #[arg(long)]
+    all: bool,
+}
+
+pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
+    let runs = all(context)?;
+    if args.json {
+        show::json(&runs)?;
+        return Ok(Exit::Fine);
+    }
+    let shown = if args.all { &runs[..] } else { &runs[runs.len().saturating_sub(20)..] };
+    let mut table =
+        show::table(&["run", "agent", "role", "task", "phase", "age", "state", "outcome", "cost"]);
+    for run in shown {
+        let cost = run.cost_usd.map_or(String::new(), |cost| format!("${cost:.2}"));
+        table.add_row([
+            run.id.clone(),
+            run.agent.clone(),
+            run.role.clone(),
+            run.task.clone(),
+            run.phase.clone(),
+            show::age(run.started_at),
+            run.state.to_owned(),
+            run.outcome.unwrap_or_default().to_owned(),
+            cost,
+        ]);
+    }
+    anstream::println!("{table}");
+    Ok(Exit::Fine)
+}
+
+/// Of all repositories, by the time of their start.
+pub(super) fn all(context: &Context) -> anyhow::Result<Vec<RunRecord>> {
+    let known = context.known()?;
+    let mut runs: Vec<_> =
+        known.iter().flat_map(|known| history::list(&known.folder.join("runs"))).collect();
+    runs.sort_by(|a, b| (a.started_at, &a.id).cmp(&(b.started_at, &b.id)));
+    Ok(runs)
+}

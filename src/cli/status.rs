@@ -1,0 +1,139 @@
+//! `agency status`: every repository that this machine remembers, what happens there, and what waits for the owner.
+
+use super::context::Context;
+use super::exit::Exit;
+use super::show;
+use crate::escalate::{Outbox, Record, State};
+use crate::repository::Known;
+use crate::run::history::{self, RunRecord};
+use crate::workspace::{ProtocolStatus, RepoStatus};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What happens where, and what waits for you
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  agency status\n  agency status --watch\n  agency status --json | jq '.repos[] | select(.held)'"
+)]
+pub(super) struct Args {
+    /// Show it again every second
+    #[arg(long, conflicts_with = "json")]
+    watch: bool,
+    /// For machines
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Status {
+    repos: Vec<Repo>,
+}
+
+#[derive(Serialize)]
+struct Repo {
+    path: PathBuf,
+    held: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    closed: Option<String>,
+    notes: Vec<String>,
+    protocols: Vec<ProtocolStatus>,
+    runs: Vec<RunRecord>,
+    escalations: Vec<Record>,
+}
+
+pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
+    if args.json {
+        show::json(&gather(context)?)?;
+        return Ok(Exit::Fine);
+    }
+    if !args.watch {
+        anstream::print!("{}", text(&gather(context)?));
+        return Ok(Exit::Fine);
+    }
+    watch(context)
+}
+
+fn watch(context: &Context) -> anyhow::Result<Exit> {
+    let terminal = std::io::stdout().is_terminal();
+    let mut last = String::new();
+    loop {
+        let now = text(&gather(context)?);
+        if terminal {
+            // Home, the new text, then whatever is left of the old one goes.
+            anstream::print!("\x1b[H{}\x1b[J", now.replace('\n', "\x1b[K\n"));
+        } else if now != last {
+            anstream::println!("{now}");
+        }
+        std::io::Write::flush(&mut std::io::stdout())?;
+        last = now;
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+fn gather(context: &Context) -> anyhow::Result<Status> {
+    Ok(Status { repos: context.known()?.iter().map(repo).collect() })
+}
+
+fn repo(known: &Known) -> Repo {
+    let status = RepoStatus::read(&known.folder).unwrap_or_default();
+    let mut runs = history::list(&known.folder.join("runs"));
+    runs.retain(|run| run.state == "running");
+    let mut escalations = Outbox::list(&known.folder.join("outbox"));
+    escalations.retain(|record| record.state != State::Resolved);
+    Repo {
+        path: known.path.clone(),
+        held: status.held,
+        closed: status.closed,
+        notes: status.notes,
+        protocols: status.protocols,
+        runs,
+        escalations,
+    }
+}
+
+fn text(status: &Status) -> String {
+    if status.repos.is_empty() {
+        return "no repository is known yet; `agency run` in one begins\n".to_owned();
+    }
+    let mut text = String::new();
+    for repo in &status.repos {
+        write_repo(&mut text, repo).expect("writing to a String cannot fail");
+    }
+    text
+}
+
+fn write_repo(text: &mut String, repo: &Repo) -> std::fmt::Result {
+    let held = if repo.held { "  HELD" } else { "" };
+    writeln!(text, "{}{held}", repo.path.display())?;
+    if let Some(why) = &repo.closed {
+        writeln!(text, "  {why}")?;
+    }
+    for protocol in &repo.protocols {
+        writeln!(text, "  {:<9} {}", protocol.name, protocol.summary)?;
+    }
+    for run in &repo.runs {
+        let silent = run
+            .last_output_at
+            .map_or("no output yet".to_owned(), |at| format!("last output {} ago", show::age(at)));
+        let (id, agent, age) = (&run.id, &run.agent, show::age(run.started_at));
+        writeln!(
+            text,
+            "  run       {id}  {agent} as {} on {}/{}  {age}  {silent}",
+            run.role, run.task, run.phase
+        )?;
+    }
+    for record in &repo.escalations {
+        let severity = format!("{:?}", record.severity).to_lowercase();
+        writeln!(text, "  {severity:<9} {}  {}  {}", record.id, record.rule, record.summary)?;
+        if record.holds {
+            writeln!(text, "            resolve: {}", record.resolve)?;
+        }
+    }
+    for note in &repo.notes {
+        writeln!(text, "  note      {note}")?;
+    }
+    Ok(())
+}

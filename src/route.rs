@@ -1,0 +1,56 @@
+//! Which protocols a repository uses, found by content: many repositories have a file of the right name that is something else.
+//! It reads nothing: the caller shows it the files that it asks for.
+
+use crate::model::{RelPath, Shape, WatchedFile};
+use crate::protocol::review_loop;
+use serde_json::Value;
+
+/// A file that shows that a protocol is in use, if its content fits.
+struct Mark {
+    protocol: &'static str,
+    path: &'static str,
+    fits: fn(&[u8]) -> bool,
+}
+
+const MARKS: &[Mark] =
+    &[Mark { protocol: review_loop::NAME, path: review_loop::STATE, fits: is_loop_state }];
+
+const MARK_MAX: u64 = 1 << 20;
+
+/// The files that must be looked at to know.
+pub fn marks() -> Vec<WatchedFile> {
+    let watched = |mark: &Mark| WatchedFile {
+        path: RelPath::fixed(mark.path),
+        shape: Shape::Json,
+        limit: MARK_MAX,
+    };
+    MARKS.iter().map(watched).collect()
+}
+
+/// The protocol that this file shows, if any.
+pub fn protocol_of(path: &RelPath, bytes: &[u8]) -> Option<&'static str> {
+    let mark = MARKS.iter().find(|mark| mark.path == path.as_str())?;
+    (mark.fits)(bytes).then_some(mark.protocol)
+}
+
+fn is_loop_state(bytes: &[u8]) -> bool {
+    let Ok(Value::Object(fields)) = serde_json::from_slice(bytes) else { return false };
+    ["currentStep", "phase", "activeAgent"].iter().all(|name| fields.contains_key(*name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // covers: DM-01
+    #[test]
+    fn a_protocol_is_known_by_content_not_by_name() {
+        let path = RelPath::fixed(review_loop::STATE);
+        let ours = br#"{"currentStep":"1","phase":"propose","activeAgent":"codex"}"#;
+        assert_eq!(protocol_of(&path, ours), Some("loop"));
+        for other in [&b"[]"[..], b"{}", b"{\"state\":\"idle\",\"phase\":3}", b"not json", b""] {
+            assert_eq!(protocol_of(&path, other), None);
+        }
+        assert_eq!(protocol_of(&RelPath::fixed("package.json"), ours), None);
+    }
+}

@@ -1,0 +1,401 @@
+//! The loop of one repository: receive a wake, absorb, decide, journal, apply, arm the next deadline.
+//! It owns everything about its repository and knows no protocol's words.
+
+mod command;
+mod leases;
+mod open;
+mod protocols;
+mod record;
+mod replay;
+mod slot;
+mod status;
+
+pub use open::{OpenError, Settings, Stranger};
+pub use status::{ProtocolStatus, RepoStatus};
+
+use crate::apply::{Applied, Hands, Later};
+use crate::clock;
+use crate::model::{
+    Answer, Command, Deadline, Effect, FileSeen, FileState, Keyed, RunEvent, RunId, TreeRef, Wake,
+};
+use crate::read;
+use crate::repository::Repository;
+use crate::run::{Executor as _, RunError};
+use crate::store::{Durability, Journal, StoreError};
+use crate::watch::{Sighting, Watcher};
+use command::Waiter;
+use leases::{Claim, Leases};
+use record::{Entry, Snapshot};
+use slot::Slot;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+pub struct Workspace {
+    repository: Repository,
+    settings: Settings,
+    hands: Hands,
+    journal: Journal,
+    slots: Vec<Slot>,
+    /// Journalled effects whose turn has not come.
+    pending: VecDeque<(String, Keyed)>,
+    leases: Leases,
+    waiters: BTreeMap<String, Waiter>,
+    /// Runs that are alive, as far as we know.
+    alive: BTreeSet<RunId>,
+    /// Why nothing may happen here, although no protocol says so.
+    closed: Option<String>,
+    notes: Vec<String>,
+    written_status: Option<RepoStatus>,
+    /// Set when the repository must be opened anew, with the command that is to be answered then.
+    reopen: Option<Request>,
+    /// A protocol came to work: what it wants to know must be watched and looked at.
+    newcomer: bool,
+    run_events: mpsc::UnboundedReceiver<RunEvent>,
+    laters: mpsc::UnboundedReceiver<Later>,
+}
+
+/// A command on its way in, and where its answer goes.
+pub struct Request {
+    pub command: Command,
+    pub reply: oneshot::Sender<Answer>,
+}
+
+/// Why a workspace stopped working. Its repository is frozen; the others go on.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    #[error("the journal cannot be written")]
+    Journal(#[from] StoreError),
+    #[error("a run cannot be acknowledged")]
+    Run(#[from] RunError),
+    #[error(transparent)]
+    Repository(#[from] crate::repository::RepositoryError),
+    #[error("somebody removed our lock; another daemon may be at work here")]
+    LockLost,
+}
+
+/// Why the loop was left.
+pub enum Left {
+    Stopped,
+    Quiet,
+    /// The owner adopts it: it must be opened anew as theirs, and this request answered then.
+    Reopen(Request),
+}
+
+/// When to leave the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    Cancelled,
+    /// Nothing runs, nothing waits.
+    Quiet,
+}
+
+impl Workspace {
+    /// Works until it is told to stop.
+    pub async fn run(
+        &mut self,
+        watcher: &Watcher,
+        requests: &mut mpsc::Receiver<Request>,
+        stop: &CancellationToken,
+        until: Until,
+    ) -> Result<Left, WorkspaceError> {
+        let mut watch = self.watch(watcher);
+        self.look_at_everything().await;
+        loop {
+            self.work().await?;
+            if std::mem::take(&mut self.newcomer) {
+                watch = self.watch(watcher);
+                self.look_at_everything().await;
+                continue;
+            }
+            if let Some(request) = self.reopen.take() {
+                return Ok(Left::Reopen(request));
+            }
+            if until == Until::Quiet && self.is_quiet() {
+                return Ok(Left::Quiet);
+            }
+            let deadline = self.deadline();
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(Left::Stopped),
+                Some(event) = self.run_events.recv() => self.on_run(event).await?,
+                Some(later) = self.laters.recv() => self.on_later(later)?,
+                Some(request) = requests.recv() => self.on_request(request).await?,
+                Some(sighting) = watch.recv() => self.on_sighting(sighting).await?,
+                () = sleep_until(deadline) => self.absorb_all(&Wake::Deadline),
+            }
+        }
+    }
+
+    /// Decides and acts until nothing is left to do now.
+    pub(crate) async fn work(&mut self) -> Result<(), WorkspaceError> {
+        if self.closed.is_none() {
+            loop {
+                self.apply_pending().await?;
+                if !self.decide_once()? {
+                    break;
+                }
+            }
+            self.rotate_if_due()?;
+        }
+        self.write_status();
+        Ok(())
+    }
+
+    /// True when a protocol had something to do. The journalled decision is the commit point.
+    fn decide_once(&mut self) -> Result<bool, WorkspaceError> {
+        let now = clock::now();
+        let found =
+            self.slots.iter_mut().enumerate().find_map(|(at, slot)| Some((at, slot.decide(now)?)));
+        let Some((at, decision)) = found else { return Ok(false) };
+        let protocol = self.slots[at].name().to_owned();
+        if let Some(row) = &decision.row {
+            tracing::info!(%protocol, %row, "moved");
+        }
+        for rejection in &decision.rejections {
+            tracing::warn!(%protocol, %rejection, "refused");
+        }
+        let durability = if decision.only_asks() { Durability::Lazy } else { Durability::Synced };
+        let entry = Entry::Decided { protocol: protocol.clone(), decision: decision.clone() };
+        self.note(&entry, durability)?;
+        let effects = decision.effects.clone();
+        self.slots[at].absorb(&Wake::Decided(decision));
+        self.pending.extend(effects.into_iter().map(|keyed| (protocol.clone(), keyed)));
+        Ok(true)
+    }
+
+    async fn apply_pending(&mut self) -> Result<(), WorkspaceError> {
+        while let Some((protocol, keyed)) = self.pending.pop_front() {
+            match &keyed.effect {
+                Effect::Lease { tree } => self.lease(&protocol, &keyed, tree)?,
+                Effect::Release { tree } => self.release(&protocol, &keyed, tree)?,
+                Effect::Reply { command, answer } => {
+                    self.answer(command, answer);
+                    self.done(&protocol, &keyed, Wake::Done { key: keyed.key.clone() })?;
+                }
+                _ => self.perform(&protocol, &keyed).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn perform(&mut self, protocol: &str, keyed: &Keyed) -> Result<(), WorkspaceError> {
+        let key = keyed.key.clone();
+        match self.hands.apply(protocol, keyed).await {
+            Applied::Done => {
+                if let Effect::Spawn(spawn) = &keyed.effect {
+                    self.alive.insert(spawn.run.clone());
+                }
+                self.done(protocol, keyed, Wake::Done { key })
+            }
+            Applied::Fact(value) => self.done(protocol, keyed, Wake::Fact { key, value }),
+            Applied::Later => Ok(()),
+            Applied::Failed(failure) => {
+                self.look_at_checkout().await;
+                self.note(
+                    &Entry::Failed { key: key.clone(), failure: failure.clone() },
+                    Durability::Lazy,
+                )?;
+                let effect = keyed.effect.clone();
+                self.absorb_in(protocol, &Wake::Failed { key, effect, failure });
+                Ok(())
+            }
+        }
+    }
+
+    fn done(&mut self, protocol: &str, keyed: &Keyed, wake: Wake) -> Result<(), WorkspaceError> {
+        self.note(&Entry::Done { key: keyed.key.clone() }, Durability::Lazy)?;
+        self.absorb_in(protocol, &wake);
+        Ok(())
+    }
+
+    fn lease(
+        &mut self,
+        protocol: &str,
+        keyed: &Keyed,
+        tree: &TreeRef,
+    ) -> Result<(), WorkspaceError> {
+        let claim = Claim { protocol: protocol.to_owned(), key: keyed.key.clone() };
+        if self.leases.ask(tree, claim.clone()) { self.granted(claim, tree) } else { Ok(()) }
+    }
+
+    fn release(
+        &mut self,
+        protocol: &str,
+        keyed: &Keyed,
+        tree: &TreeRef,
+    ) -> Result<(), WorkspaceError> {
+        let next = self.leases.release(tree, protocol);
+        self.done(protocol, keyed, Wake::Done { key: keyed.key.clone() })?;
+        next.map_or(Ok(()), |claim| self.granted(claim, tree))
+    }
+
+    fn granted(&mut self, claim: Claim, tree: &TreeRef) -> Result<(), WorkspaceError> {
+        let Claim { protocol, key } = claim;
+        let entry =
+            Entry::Leased { protocol: protocol.clone(), tree: tree.clone(), key: key.clone() };
+        self.note(&entry, Durability::Lazy)?;
+        self.absorb_in(&protocol, &Wake::Done { key });
+        self.absorb_in(&protocol, &Wake::Leased { tree: tree.clone() });
+        Ok(())
+    }
+
+    /// The writers of a run's files are gone with it: what lies there now is final, so it is looked at first.
+    async fn on_run(&mut self, event: RunEvent) -> Result<(), WorkspaceError> {
+        let RunEvent::Ended(end) = &event else {
+            self.absorb_all(&Wake::Run(event));
+            return Ok(());
+        };
+        tracing::info!(run = %end.run, outcome = end.outcome.word(), "ended");
+        let run = end.run.clone();
+        let entry = Entry::Ran { run: run.to_string(), outcome: end.outcome.sentence() };
+        self.alive.remove(&run);
+        self.look_at_everything().await;
+        self.absorb_all(&Wake::Run(event));
+        self.work().await?;
+        self.note(&entry, Durability::Synced)?;
+        self.hands.executor.acknowledge(&run)?;
+        Ok(())
+    }
+
+    fn on_later(&mut self, later: Later) -> Result<(), WorkspaceError> {
+        let Later { protocol, key, failure } = later;
+        let slot = self.slots.iter().find(|slot| slot.name() == protocol);
+        let Some(keyed) = slot.and_then(|slot| slot.is_open(&key)).cloned() else { return Ok(()) };
+        match failure {
+            None => self.done(&protocol, &keyed, Wake::Done { key }),
+            Some(failure) => {
+                self.note(
+                    &Entry::Failed { key: key.clone(), failure: failure.clone() },
+                    Durability::Lazy,
+                )?;
+                let effect = keyed.effect;
+                self.absorb_in(&protocol, &Wake::Failed { key, effect, failure });
+                Ok(())
+            }
+        }
+    }
+
+    async fn on_sighting(&mut self, sighting: Sighting) -> Result<(), WorkspaceError> {
+        match sighting {
+            Sighting::File(seen) => self.on_file(seen),
+            Sighting::Checkout => self.look_at_checkout().await,
+            Sighting::Rescanned => {
+                if !self.repository.is_ours() {
+                    return Err(WorkspaceError::LockLost);
+                }
+                self.look_at_checkout().await;
+            }
+            Sighting::Degraded(why) => {
+                tracing::warn!(%why, "watching is degraded");
+                self.notes.push(why);
+            }
+        }
+        Ok(())
+    }
+
+    /// A sighting is old news when the file has changed since; the watcher will tell again.
+    fn on_file(&mut self, seen: FileSeen) {
+        let limit = self.limit_of(&seen);
+        let now = clock::now().wall;
+        let current =
+            read::read(&self.hands.places.root, &seen.path, limit, now).map(|now| now.state);
+        if current.is_ok_and(|current| same(&current, &seen.state)) {
+            self.absorb_file(seen);
+        }
+    }
+
+    fn absorb_file(&mut self, seen: FileSeen) {
+        self.activate_for(&seen);
+        self.absorb_all(&Wake::File(seen));
+    }
+
+    fn limit_of(&self, seen: &FileSeen) -> u64 {
+        let watched = self.interest().files;
+        watched.iter().find(|file| file.path == seen.path).map_or(1 << 20, |file| file.limit)
+    }
+
+    /// Reads every watched file and the checkout now, without waiting for the watcher.
+    pub(crate) async fn look_at_everything(&mut self) {
+        self.look_at_checkout().await;
+        let now = clock::now().wall;
+        for file in self.interest().files {
+            if let Ok(reading) = read::read(&self.hands.places.root, &file.path, file.limit, now) {
+                self.absorb_file(FileSeen { path: file.path, state: reading.state });
+            }
+        }
+    }
+
+    async fn look_at_checkout(&mut self) {
+        let Some(repo) = &self.hands.git else { return };
+        match repo.checkout().await {
+            Ok(checkout) => self.absorb_all(&Wake::Checkout(checkout)),
+            Err(error) => tracing::warn!(%error, "the checkout cannot be read"),
+        }
+    }
+
+    fn absorb_all(&mut self, wake: &Wake) {
+        self.slots.iter_mut().for_each(|slot| slot.absorb(wake));
+    }
+
+    fn absorb_in(&mut self, protocol: &str, wake: &Wake) {
+        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.name() == protocol) {
+            slot.absorb(wake);
+        }
+    }
+
+    fn note(&mut self, entry: &Entry, durability: Durability) -> Result<(), WorkspaceError> {
+        let (kind, body) = entry.split();
+        self.journal.append(&kind, &body, clock::now().wall, durability)?;
+        Ok(())
+    }
+
+    fn rotate_if_due(&mut self) -> Result<(), WorkspaceError> {
+        if self.journal.should_rotate() {
+            let (_, body) = Entry::Snapshot(self.snapshot()).split();
+            self.journal.rotate(&body, clock::now().wall)?;
+        }
+        Ok(())
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let remembered = |slot: &Slot| (slot.name().to_owned(), slot.to_remembered());
+        let held = self.leases.held();
+        Snapshot {
+            protocols: self.slots.iter().map(remembered).collect(),
+            leases: held.map(|(tree, protocol)| (tree.clone(), protocol.to_owned())).collect(),
+        }
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.slots.iter().filter_map(|slot| slot.deadline.clone()).min()
+    }
+
+    /// Nothing runs, nothing is under way, and time alone will change nothing.
+    fn is_quiet(&self) -> bool {
+        let open = self.slots.iter().any(|slot| slot.open().next().is_some());
+        self.alive.is_empty() && !open && self.deadline().is_none()
+    }
+}
+
+/// The same news, whenever it was seen.
+fn same(a: &FileState, b: &FileState) -> bool {
+    match (a, b) {
+        (FileState::Whole(a), FileState::Whole(b)) => a.digest == b.digest,
+        (FileState::Absent, FileState::Absent) => true,
+        // A lasting second link looks plain to a single read; only the watcher knows that it lasts.
+        (_, FileState::Unreadable(_)) => !matches!(a, FileState::Absent),
+        _ => false,
+    }
+}
+
+async fn sleep_until(deadline: Option<Deadline>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep(deadline.at.since(clock::now().ticks)).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How long a stop may take before we go anyway.
+pub const STOP_LIMIT: Duration = Duration::from_secs(10);

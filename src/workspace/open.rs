@@ -1,0 +1,238 @@
+//! Opening a repository: its lock, identity, journal, git, runs; then its memory is replayed and unfinished work is found.
+
+use super::command::OWN_CONFIG;
+use super::record::Entry;
+use super::replay::ReplayError;
+use super::{Workspace, WorkspaceError};
+use crate::apply::Hands;
+use crate::clock;
+use crate::config::Config;
+use crate::escalate::{EscalateError, Outbox};
+use crate::git::{GitError, Repo};
+use crate::model::{Cause, Digest, Escalation, FileState, Key, RelPath, RuleId, Severity};
+use crate::repository::{Origin, Places, Repository, RepositoryError, StateDir};
+use crate::run::{Executor as _, HeldState, Launcher, LocalExecutor, RunError};
+use crate::store::{Durability, Journal, Quarantine, StoreError};
+use crate::watch::{RootWatch, Watcher};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+use tokio::sync::mpsc;
+
+/// What a daemon or a command line brings along.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub state_dir: StateDir,
+    /// The owner's.
+    pub config: Config,
+    /// Our own environment.
+    pub env: Vec<(String, String)>,
+    /// This program, to be started as a shim.
+    pub program: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error(transparent)]
+    Repository(#[from] RepositoryError),
+    #[error("git does not work here")]
+    Git(#[from] GitError),
+    #[error("the journal cannot be used")]
+    Journal(#[from] StoreError),
+    #[error("the journal cannot be understood")]
+    Replay(#[from] ReplayError),
+    #[error("the runs cannot be found again")]
+    Run(#[from] RunError),
+    #[error(transparent)]
+    Escalate(#[from] EscalateError),
+    #[error(transparent)]
+    Work(#[from] WorkspaceError),
+}
+
+/// Whose a repository is that this machine does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stranger {
+    /// It stays closed.
+    Wait,
+    /// The owner adopts it with this opening.
+    Adopt,
+}
+
+impl Workspace {
+    pub async fn open(
+        root: &Path,
+        settings: &Settings,
+        stranger: Stranger,
+    ) -> Result<Self, OpenError> {
+        let git = Repo::open(root).await?;
+        let common = git.as_ref().map(|git| git.common_dir().to_owned());
+        let now = clock::now().wall;
+        let (mut repository, mut origin) =
+            Repository::open(root, common.as_deref(), &settings.state_dir, now)?;
+        if stranger == Stranger::Adopt && !matches!(origin, Origin::Moved { .. }) {
+            repository.adopt(now)?;
+            origin = Origin::Known;
+        }
+        let mut workspace = Self::assemble(repository, git, settings)?;
+        workspace.close_if_foreign(&origin)?;
+        workspace.adopt_runs()?;
+        Ok(workspace)
+    }
+
+    fn assemble(
+        repository: Repository,
+        git: Option<Repo>,
+        settings: &Settings,
+    ) -> Result<Self, OpenError> {
+        let places = repository.places().clone();
+        let (journal, opened) = Journal::open(&places.journal(), &places.pins())?;
+        let (run_sender, run_events) = mpsc::unbounded_channel();
+        let (later, laters) = mpsc::unbounded_channel();
+        let aside = aside_of(&places, git.as_ref());
+        let (config, note) = effective_config(&places, settings);
+        let hands = Hands {
+            executor: LocalExecutor::new(places.runs(), settings.program.clone(), run_sender),
+            launcher: Launcher { repo: places.root.clone(), config, env: settings.env.clone() },
+            outbox: Outbox::open(places.outbox(), &places.id.short(), &places.root)?,
+            quarantine: Quarantine::new(places.quarantine()),
+            aside,
+            later,
+            git,
+            places,
+        };
+        let mut workspace = Self {
+            repository,
+            settings: settings.clone(),
+            hands,
+            journal,
+            slots: Vec::new(),
+            pending: VecDeque::new(),
+            leases: Default::default(),
+            waiters: BTreeMap::new(),
+            alive: BTreeSet::new(),
+            closed: None,
+            notes: opened.notes.into_iter().chain(note).collect(),
+            written_status: None,
+            reopen: None,
+            newcomer: false,
+            run_events,
+            laters,
+        };
+        workspace.replay(opened.records)?;
+        let (version, pid) = (env!("CARGO_PKG_VERSION").to_owned(), std::process::id());
+        workspace.note(&Entry::Opened { version, pid }, Durability::Lazy)?;
+        Ok(workspace)
+    }
+
+    /// DM-13: a copy, or another machine's state, is nobody's until the owner says so.
+    fn close_if_foreign(&mut self, origin: &Origin) -> Result<(), OpenError> {
+        let why = match origin {
+            Origin::Known | Origin::New => return Ok(()),
+            Origin::Moved { from } => {
+                tracing::info!(from = %from.display(), "the repository was moved");
+                return Ok(());
+            }
+            Origin::Copied { original } => {
+                format!(
+                    "this is a copy of `{}`; `agency adopt` makes it a repository of its own",
+                    original.display()
+                )
+            }
+            Origin::OtherHost { host } => {
+                format!("its state belongs to the machine `{host}`; `agency adopt` takes it over")
+            }
+        };
+        let key = Key::new(format!("open-{}", Digest::of(why.as_bytes()).short()));
+        self.hands.outbox.raise(&foreign(&why), &key, clock::now().wall)?;
+        self.closed = Some(why);
+        Ok(())
+    }
+
+    /// Runs that outlived the daemon are ours again; their ends come as events.
+    fn adopt_runs(&mut self) -> Result<(), OpenError> {
+        for held in self.hands.executor.adopt()? {
+            let decided = self.pending.iter().any(|(_, keyed)| {
+                matches!(&keyed.effect, crate::model::Effect::Spawn(spawn) if spawn.run == held.run)
+            });
+            match held.state {
+                HeldState::Alive | HeldState::Ended | HeldState::Losing => {
+                    self.alive.insert(held.run);
+                }
+                // Its spawn is among the unfinished effects and will be submitted again.
+                HeldState::Intended if decided => {}
+                HeldState::Intended => {
+                    self.hands.executor.cancel(
+                        &held.run,
+                        "nobody decided it",
+                        Default::default(),
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Watches what the protocols at work want to know.
+    pub(super) fn watch(&self, watcher: &Watcher) -> RootWatch {
+        let mut dirs = Vec::new();
+        if let Some(git) = &self.hands.git {
+            dirs.extend(git.work_dir().ok());
+            dirs.push(git.git_dir().to_owned());
+            dirs.push(git.common_dir().join("refs/heads"));
+        }
+        watcher.watch(self.hands.places.root.clone(), self.interest(), dirs)
+    }
+
+    pub fn places(&self) -> &Places {
+        &self.hands.places
+    }
+}
+
+/// On the file system of the repository, so that a rename is enough.
+fn aside_of(places: &Places, git: Option<&Repo>) -> PathBuf {
+    match git.and_then(|git| git.work_dir().ok()) {
+        Some(ours) => ours.join("aside"),
+        None => places.root.join(".agency/aside"),
+    }
+}
+
+/// The owner's settings with the repository's own on top, as far as the owner trusted them.
+fn effective_config(places: &Places, settings: &Settings) -> (Config, Option<String>) {
+    let owner = &settings.config;
+    let trusted = std::fs::read(places.trusted().join(OWN_CONFIG)).ok();
+    let config = match trusted.as_deref().map(|bytes| Config::overlay(owner, bytes)) {
+        Some(Ok(config)) => config,
+        Some(Err(error)) => {
+            let note =
+                format!("the trusted `{OWN_CONFIG}` is not used: {}", crate::apply::chain(&error));
+            return (owner.clone(), Some(note));
+        }
+        None => owner.clone(),
+    };
+    let path = RelPath::fixed(OWN_CONFIG);
+    let found = crate::read::read(&places.root, &path, 1 << 20, clock::now().wall);
+    let untrusted = match found.map(|reading| reading.state) {
+        Ok(FileState::Whole(file)) => trusted.as_deref() != Some(&*file.bytes),
+        _ => false,
+    };
+    let note = untrusted.then(|| format!("`{OWN_CONFIG}` in the repository is not trusted as it is; `agency trust` makes it count"));
+    (config, note)
+}
+
+fn foreign(why: &str) -> Escalation {
+    Escalation {
+        cause: Cause {
+            protocol: "agency".to_owned(),
+            rule: RuleId::new("DM-13"),
+            subject: why.to_owned(),
+            epoch: 0,
+        },
+        severity: Severity::Critical,
+        holds: true,
+        summary: why.to_owned(),
+        what: why.to_owned(),
+        did: "Nothing is judged, written or started here.".to_owned(),
+        wont: "We take over no repository by ourselves.".to_owned(),
+        resolve: "agency adopt".to_owned(),
+        evidence: Vec::new(),
+    }
+}

@@ -1,0 +1,75 @@
+//! Which protocols are at work in this repository, and their making. The only place in the shell that names them.
+
+use super::Workspace;
+use super::slot::Slot;
+use crate::config::Config;
+use crate::model::{FileSeen, FileState, Interest, Seat};
+use crate::protocol::Protocol;
+use crate::protocol::review_loop::{self, Limits, Place, ReviewLoop, table::Holder};
+use crate::route;
+
+/// A protocol of this name, if there is one.
+pub(super) fn make(name: &str, place: &Place, config: &Config) -> Option<Box<dyn Protocol>> {
+    match name {
+        review_loop::NAME => Some(Box::new(ReviewLoop::new(place.clone(), loop_limits(config)))),
+        _ => None,
+    }
+}
+
+fn loop_limits(config: &Config) -> Limits {
+    let wanted = &config.review_loop;
+    let tries = Holder::ALL.into_iter().filter_map(|holder| {
+        let seat = Seat::new(holder.word());
+        let (_, agent) = config.agent_for(&seat, holder.role())?;
+        Some((seat, (agent.retries, agent.backoff)))
+    });
+    Limits {
+        flag_max_age: wanted.flag_max_age,
+        max_rejections: wanted.max_rejections,
+        max_rounds: wanted.max_rounds,
+        settle: wanted.settle,
+        push: wanted.push,
+        tries: tries.collect(),
+    }
+}
+
+impl Workspace {
+    /// The files of every protocol at work, and those that would show another one.
+    pub fn interest(&self) -> Interest {
+        let mut interest = Interest { files: route::marks(), trees: Vec::new() };
+        for slot in &self.slots {
+            let wanted = slot.protocol.interest();
+            interest.files.retain(|file| !wanted.files.iter().any(|other| other.path == file.path));
+            interest.files.extend(wanted.files);
+            interest.trees.extend(wanted.trees);
+        }
+        interest
+    }
+
+    /// A file that shows a protocol brings it to work, from now on.
+    pub(super) fn activate_for(&mut self, seen: &FileSeen) {
+        if let FileState::Whole(file) = &seen.state
+            && let Some(name) = route::protocol_of(&seen.path, &file.bytes)
+        {
+            self.activate(name);
+        }
+    }
+
+    /// True if the protocol exists; it is at work afterwards.
+    pub(super) fn activate(&mut self, name: &str) -> bool {
+        if self.slots.iter().any(|slot| slot.name() == name) {
+            return true;
+        }
+        let Some(protocol) = make(name, &self.place(), &self.hands.launcher.config) else {
+            return false;
+        };
+        tracing::info!(protocol = name, "at work");
+        self.slots.push(Slot::new(protocol));
+        self.newcomer = true;
+        true
+    }
+
+    pub(super) fn place(&self) -> Place {
+        Place { repo: self.repository.places().id.short(), git: self.hands.git.is_some() }
+    }
+}

@@ -1,0 +1,72 @@
+//! What the workspace writes into its journal, and how it reads it again. The journal itself knows no kinds.
+
+use crate::model::{Decision, Failure, Key, Keyed, TreeRef};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "body", rename_all = "kebab-case")]
+pub(super) enum Entry {
+    /// A daemon or a command began to work on this journal.
+    Opened {
+        version: String,
+        pid: u32,
+    },
+    Decided {
+        protocol: String,
+        decision: Decision,
+    },
+    Done {
+        key: Key,
+    },
+    Failed {
+        key: Key,
+        failure: Failure,
+    },
+    Leased {
+        protocol: String,
+        tree: TreeRef,
+        key: Key,
+    },
+    /// The end of a run is known for good.
+    Ran {
+        run: String,
+        outcome: String,
+    },
+    /// The repository's own settings count as this digest says.
+    Trusted {
+        digest: Option<String>,
+        by: String,
+    },
+    Snapshot(Snapshot),
+}
+
+/// Everything that the journal before it said and that still counts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Snapshot {
+    pub(super) protocols: BTreeMap<String, Remembered>,
+    pub(super) leases: Vec<(TreeRef, String)>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Remembered {
+    pub(super) memory: BTreeMap<String, Value>,
+    /// Effects that are journalled and not finished.
+    pub(super) open: Vec<Keyed>,
+}
+
+impl Entry {
+    /// Kind and body as the journal takes them.
+    pub(super) fn split(&self) -> (String, Value) {
+        let value = serde_json::to_value(self).expect("BUG: an entry is plain data");
+        let Value::Object(mut fields) = value else { unreachable!("BUG: an entry is an object") };
+        let kind = fields.remove("kind").and_then(|kind| kind.as_str().map(str::to_owned));
+        let body = fields.remove("body").unwrap_or(Value::Null);
+        (kind.expect("BUG: an entry has a kind"), body)
+    }
+
+    pub(super) fn join(kind: &str, body: &Value) -> Result<Self, serde_json::Error> {
+        Self::deserialize(serde_json::json!({ "kind": kind, "body": body }))
+    }
+}

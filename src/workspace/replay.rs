@@ -1,0 +1,82 @@
+//! After a start: the journal is read once, the protocols remember, unfinished effects are found. Nothing is done yet.
+
+use super::Workspace;
+use super::record::{Entry, Snapshot};
+use crate::model::{Effect, Wake};
+use crate::store::Record;
+
+#[derive(Debug, thiserror::Error)]
+#[error("line {n} of the journal is of a kind that this version cannot read")]
+pub struct ReplayError {
+    n: u64,
+    source: serde_json::Error,
+}
+
+impl Workspace {
+    pub(super) fn replay(&mut self, records: Vec<Record>) -> Result<(), ReplayError> {
+        for record in records {
+            let entry = Entry::join(&record.kind, &record.body)
+                .map_err(|source| ReplayError { n: record.n, source })?;
+            self.replay_one(entry);
+        }
+        for (tree, protocol) in self.snapshot().leases {
+            self.absorb_in(&protocol, &Wake::Leased { tree });
+        }
+        let open = |slot: &super::Slot| {
+            slot.open().map(|keyed| (slot.name().to_owned(), keyed.clone())).collect::<Vec<_>>()
+        };
+        let mut pending: Vec<_> = self.slots.iter().flat_map(open).collect();
+        pending.sort_by_key(|(_, keyed)| order(keyed.key.as_str()));
+        self.pending = pending.into();
+        Ok(())
+    }
+
+    fn replay_one(&mut self, entry: Entry) {
+        match entry {
+            Entry::Decided { protocol, decision } => {
+                self.activate(&protocol);
+                self.absorb_in(&protocol, &Wake::Decided(decision));
+            }
+            Entry::Done { key } => {
+                if let Some((protocol, effect)) = self.find_open(&key) {
+                    if let Effect::Release { tree } = &effect {
+                        self.leases.release(tree, &protocol);
+                    }
+                    self.absorb_in(&protocol, &Wake::Done { key });
+                }
+            }
+            Entry::Failed { key, failure } => {
+                if let Some((protocol, effect)) = self.find_open(&key) {
+                    self.absorb_in(&protocol, &Wake::Failed { key, effect, failure });
+                }
+            }
+            Entry::Leased { protocol, tree, key } => {
+                self.leases.restore(tree, protocol.clone());
+                self.absorb_in(&protocol, &Wake::Done { key });
+            }
+            Entry::Snapshot(Snapshot { protocols, leases }) => {
+                for (protocol, remembered) in protocols {
+                    self.activate(&protocol);
+                    if let Some(slot) = self.slots.iter_mut().find(|slot| slot.name() == protocol) {
+                        slot.restore(remembered);
+                    }
+                }
+                leases.into_iter().for_each(|(tree, protocol)| self.leases.restore(tree, protocol));
+            }
+            Entry::Opened { .. } | Entry::Ran { .. } | Entry::Trusted { .. } => {}
+        }
+    }
+
+    fn find_open(&self, key: &crate::model::Key) -> Option<(String, Effect)> {
+        self.slots.iter().find_map(|slot| {
+            slot.is_open(key).map(|keyed| (slot.name().to_owned(), keyed.effect.clone()))
+        })
+    }
+}
+
+/// `loop-12.3` sorts by its numbers, not by its letters.
+fn order(key: &str) -> (u64, u64) {
+    let numbers = key.rsplit('-').next().unwrap_or_default();
+    let (decision, effect) = numbers.split_once('.').unwrap_or((numbers, ""));
+    (decision.parse().unwrap_or(u64::MAX), effect.parse().unwrap_or(u64::MAX))
+}
