@@ -316,9 +316,20 @@ impl Workspace {
         watched.iter().find(|file| file.path == seen.path).map_or(1 << 20, |file| file.limit)
     }
 
-    /// Reads every watched file and the checkout now, without waiting for the watcher.
+    /// Reads every watched file and the checkout now, without waiting for the watcher. A protocol that a file brings to
+    /// work must see everything too.
     pub(crate) async fn look_at_everything(&mut self) {
-        self.look_at_checkout().await;
+        loop {
+            let known = self.slots.len();
+            self.look_at_checkout().await;
+            self.look_at_files();
+            if self.slots.len() == known {
+                return;
+            }
+        }
+    }
+
+    fn look_at_files(&mut self) {
         let now = clock::now().wall;
         for file in self.interest().files {
             if let Ok(reading) = read::read(&self.hands.places.root, &file.path, file.limit, now) {

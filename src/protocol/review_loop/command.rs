@@ -144,8 +144,10 @@ fn release(it: &ReviewLoop, decision: &mut Builder, how: &str) -> String {
 
 /// The repository is right: its state file and its history are taken as they are.
 fn adopt(it: &ReviewLoop, _: &Command, now: Now) -> Outcome {
-    if !it.index.memory.holds.iter().any(|hold| hold.way_out != WayOut::Resume) {
-        return Err("there is nothing to adopt".to_owned());
+    let memory = &it.index.memory;
+    let asked = memory.holds.iter().any(|hold| hold.way_out != WayOut::Resume);
+    if memory.state.is_some() && !asked {
+        return Err("there is nothing to adopt: our journal knows this loop".to_owned());
     }
     let file = it.index.whole(STATE).ok_or_else(|| format!("there is no readable `{STATE}`"))?;
     let state = LoopState::from_bytes(&file.bytes).map_err(|why| format!("`{STATE}`: {why}"))?;

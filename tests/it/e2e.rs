@@ -1,0 +1,6 @@
+//! The real program, real git, real processes, scripted agents. Few tests: wiring, signals, restarts, locks.
+
+mod commands;
+mod kill;
+mod looping;
+pub(crate) mod stage;

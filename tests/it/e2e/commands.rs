@@ -1,0 +1,160 @@
+//! Commands with and without a daemon, exit codes, locks, identity.
+
+use super::stage::{HONEST, STATE, Stage};
+
+// covers: DM-07
+#[test]
+fn a_second_daemon_says_who_holds_the_repository() {
+    let stage = Stage::new("sleep 1000");
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let daemon = stage.start();
+    stage.wait("the first daemon", || stage.json(&["runs", "--json"]).get(0).cloned());
+    let second = stage.agency(&["run"]);
+    assert_eq!(second.code, 75, "{}", second.err);
+    assert!(second.err.contains(&daemon.pid().to_string()), "it names the holder: {}", second.err);
+    drop(daemon);
+}
+
+// covers: DM-15, LP-24
+#[test]
+fn commands_work_without_a_daemon_and_with_one() {
+    let stage = Stage::new("exit 3");
+    let refused = stage.agency(&["loop", "init", "--steps", "1,1"]);
+    assert_eq!((refused.code, refused.err.trim()), (1, "error: step `1` is there twice"));
+    assert_eq!(stage.agency(&["loop", "init"]).code, 2);
+    stage.write("PLAN.md", "# Plan\n\n## Step 1: model\n\n## Step 11b\n");
+    assert!(stage.ok(&["loop", "init", "--plan", "PLAN.md"]).contains("begins at step `1`"));
+    assert_eq!(stage.state()["steps"], serde_json::json!(["1", "11b"]));
+    let again = stage.agency(&["loop", "init", "--steps", "9"]);
+    assert!(again.code == 1 && again.err.contains("under way"), "{}", again.err);
+    assert_eq!(stage.agency(&["resume"]).code, 1, "nothing is held yet");
+    let daemon = stage.start();
+    stage.wait("the hold", || stage.escalation("SU-06"));
+    assert!(stage.ok(&["resume"]).contains("resumed"), "through the daemon");
+    stage.wait("the next hold", || {
+        let all = stage.json(&["escalations", "--json"]);
+        let holds = all.as_array().unwrap().iter().filter(|one| one["rule"] == "SU-06");
+        (holds.count() == 2).then_some(())
+    });
+    assert_eq!(daemon.stop(), 0);
+    assert!(stage.ok(&["resume"]).contains("resumed"), "and without it");
+    assert!(stage.escalation("LP-11").is_none(), "our own writes are no tampering");
+}
+
+// covers: DM-13
+#[test]
+fn a_clone_is_held_until_it_is_adopted() {
+    let stage = Stage::new(HONEST);
+    std::fs::write(stage.at("home/slow"), "0.3").unwrap();
+    stage.ok(&["loop", "init", "--steps", "1,2"]);
+    let daemon = stage.start();
+    stage.wait_for_phase("execute");
+    daemon.kill();
+    stage.git_in(&stage.at(""), &["clone", "--quiet", "repo", "clone"]);
+    let clone = stage.at("clone");
+    let before = stage.started().len();
+    let once = stage.agency_in(&clone, &["run", "--once"]);
+    assert_eq!(once.code, 0, "{}", once.err);
+    assert_eq!(stage.started().len(), before, "nothing is started in an unknown clone");
+    let status = stage.agency_in(&clone, &["--repo", ".", "status", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&status.out).unwrap();
+    assert_eq!(status["repos"][0]["held"], true, "{status}");
+    let resumed = stage.agency_in(&clone, &["resume"]);
+    assert!(resumed.code == 1 && resumed.err.contains("agency adopt"), "{}", resumed.err);
+    let adopted = stage.agency_in(&clone, &["adopt"]);
+    assert_eq!(adopted.code, 0, "{}", adopted.err);
+    let once = stage.agency_in(&clone, &["run", "--once"]);
+    assert_eq!(once.code, 0, "{}", once.err);
+    let state = std::fs::read_to_string(clone.join(STATE)).unwrap();
+    assert!(state.contains("\"complete\""), "{state}");
+}
+
+// covers: DM-13
+#[test]
+fn a_moved_repository_goes_on_and_a_copy_does_not() {
+    let stage = Stage::new(HONEST);
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let copy = stage.at("copy");
+    let copied =
+        std::process::Command::new("cp").arg("-a").arg(stage.repo()).arg(&copy).status().unwrap();
+    assert!(copied.success());
+    assert_eq!(stage.agency_in(&copy, &["run", "--once"]).code, 0);
+    assert!(stage.started().is_empty(), "a copy is nobody's until it is adopted");
+    std::fs::rename(stage.repo(), stage.at("moved")).unwrap();
+    let moved = stage.agency_in(&stage.at("moved"), &["run", "--once"]);
+    assert_eq!(moved.code, 0, "{}", moved.err);
+    assert_eq!(stage.started().len(), 4, "the moved one is known and ends its loop");
+    let adopted = stage.agency_in(&copy, &["adopt"]);
+    assert_eq!(adopted.code, 0, "{}", adopted.err);
+    assert_eq!(stage.agency_in(&copy, &["run", "--once"]).code, 0);
+    assert_eq!(stage.started().len(), 8);
+    std::fs::rename(stage.at("moved"), stage.repo()).unwrap();
+}
+
+// covers: SE-04
+#[test]
+fn an_agent_cannot_use_the_owners_verbs() {
+    let program = env!("CARGO_BIN_EXE_agency");
+    let stage = Stage::new(&format!(
+        "env -i PATH=\"$PATH\" HOME=\"$HOME\" AGENCY_STATE_DIR=\"$HOME/../state\" {program} resume \
+         > \"$HOME/said\" 2>&1; echo $? > \"$HOME/code\"; exit 1"
+    ));
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let daemon = stage.start();
+    stage.wait("the hold", || stage.escalation("SU-06"));
+    assert_eq!(std::fs::read_to_string(stage.at("home/code")).unwrap().trim(), "1");
+    let said = std::fs::read_to_string(stage.at("home/said")).unwrap();
+    assert!(said.contains("agents may not do this"), "{said}");
+    drop(daemon);
+}
+
+// covers: OP-05
+#[test]
+fn wrong_words_are_told_apart_from_findings() {
+    let stage = Stage::new("exit 0");
+    for (words, code) in [
+        (&["fly"][..], 2),
+        (&["run", "--onse"], 2),
+        (&["explain", "LP-99"], 2),
+        (&["explain", "lp-06"], 0),
+        (&["explain", "RL3"], 0),
+        (&["protocol", "show", "loop", "--mermaid"], 0),
+        (&["protocol", "show", "poker"], 2),
+        (&["logs", "nothing"], 2),
+        (&["check"], 0),
+        (&["--version"], 0),
+    ] {
+        let said = stage.agency(words);
+        assert_eq!(said.code, code, "agency {words:?}: {}{}", said.out, said.err);
+    }
+    std::fs::write(stage.at("agency.yaml"), "agants: {}\nloop: { settle: soon }\n").unwrap();
+    let said = stage.agency(&["run", "--once"]);
+    assert_eq!(said.code, 2);
+    assert!(
+        said.err.contains("did you mean `agents`") && said.err.contains("loop.settle"),
+        "all at once: {}",
+        said.err
+    );
+}
+
+// covers: DM-12
+#[test]
+fn the_repositorys_own_settings_count_only_as_trusted() {
+    let stage = Stage::new("exit 1");
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    stage.write("agency.yaml", "loop: { max_rejections: 1 }\n");
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0);
+    let notes = stage.json(&["status", "--json"])["repos"][0]["notes"].to_string();
+    assert!(notes.contains("not trusted"), "{notes}");
+    stage.ok(&["trust"]);
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0);
+    let notes = stage.json(&["status", "--json"])["repos"][0]["notes"].to_string();
+    assert!(!notes.contains("not trusted"), "{notes}");
+    stage.write("agency.yaml", "agents: {}\n");
+    let refused = stage.agency(&["trust"]);
+    assert!(
+        refused.code == 1 && refused.err.contains("only the owner's config"),
+        "{}",
+        refused.err
+    );
+}
