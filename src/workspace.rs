@@ -123,7 +123,7 @@ impl Workspace {
                 Some(later) = self.laters.recv() => self.on_later(later)?,
                 Some(request) = requests.recv() => self.on_request(request).await?,
                 Some(sighting) = watch.recv() => self.on_sighting(sighting).await?,
-                () = sleep_until(deadline) => self.absorb_all(&Wake::Deadline),
+                () = sleep_until(deadline) => self.on_deadline().await,
             }
         }
     }
@@ -293,6 +293,12 @@ impl Workspace {
             }
         }
         Ok(())
+    }
+
+    /// What the deadline was about may have ended without an event.
+    async fn on_deadline(&mut self) {
+        self.look_at_checkout().await;
+        self.absorb_all(&Wake::Deadline);
     }
 
     /// A sighting is old news when the file has changed since; the watcher will tell again.

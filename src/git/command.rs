@@ -72,6 +72,9 @@ const GUARDS: &[&str] = &[
     "commit.gpgSign=false",
     "push.gpgSign=false",
     "protocol.ext.allow=never",
+    // A git that a killed daemon left behind may hold a ref for a moment longer.
+    "core.filesRefLockTimeout=10000",
+    "core.packedRefsTimeout=10000",
     // No repacking at a moment of git's choosing, under locks that outlive the call.
     "gc.auto=0",
     "maintenance.auto=false",

@@ -9,6 +9,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+/// How the names of our own indexes begin.
+const PRIVATE: &str = "snapshot";
+
 /// Which of the owner's indexes the private one grew from. A new one means new tracked files, new sparse or
 /// merge bits, so the private one starts again from it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,7 +45,7 @@ impl Repo {
         let kept = names::snapshot_ref(label)?;
         let mut seed = self.0.seed.lock().await;
         let checkout = self.checkout().await?;
-        let index = make_dir(self.0.git_dir.join("agency"))?.join("snapshot.index");
+        let index = self.private_index(seed.is_none())?;
         *seed = Some(self.stage_all(&index, *seed, checkout.head.as_ref()).await?);
         let head = checkout.head.as_ref().map_or(self.0.format.empty_tree(), CommitId::as_str);
         let (tree, dirty, changed, refs) = tokio::try_join!(
@@ -54,6 +57,22 @@ impl Repo {
         self.keep(&kept, &tree).await?;
         let dirty: Vec<RelPath> = dirty.into_iter().map(|change| change.path).collect();
         Ok(Snapshot { tree, checkout, dirty, changed, refs })
+    }
+
+    /// Each process has its own: a git that a killed daemon left behind may still be writing to that one's. `first`: what
+    /// others left is cleared away.
+    fn private_index(&self, first: bool) -> Result<PathBuf, GitError> {
+        let dir = make_dir(self.0.git_dir.join("agency"))?;
+        let name = format!("{PRIVATE}-{}.index", std::process::id());
+        if first {
+            let entries =
+                fs::read_dir(&dir).map_err(|source| GitError::io("read", &dir, source))?;
+            let old = entries.flatten().map(|entry| entry.file_name());
+            for old in old.filter(|old| old.to_string_lossy().starts_with(PRIVATE)) {
+                remove(&dir.join(old))?;
+            }
+        }
+        Ok(dir.join(name))
     }
 
     async fn changed(&self, since: Option<&TreeId>, index: &Path) -> Result<Vec<Change>, GitError> {

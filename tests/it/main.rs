@@ -6,4 +6,5 @@ mod runs;
 mod scenarios;
 mod sim;
 mod tables;
+mod tidy;
 mod world;

@@ -70,13 +70,27 @@ async fn ignored_files_stay_out_unless_they_are_tracked() {
     assert_eq!(without.tree, later.tree, "without an index the head says what is tracked");
 }
 
+fn private_index() -> String {
+    format!(".git/agency/snapshot-{}.index", std::process::id())
+}
+
+#[tokio::test]
+async fn what_a_killed_daemon_left_is_cleared_away() {
+    let owner = Owner::with_commit();
+    owner.write(".git/agency/snapshot-1.index", "half");
+    owner.write(".git/agency/snapshot-1.index.lock", "half");
+    owner.open().await.snapshot("a", None).await.unwrap();
+    assert!(!owner.at(".git/agency/snapshot-1.index").exists());
+    assert!(!owner.at(".git/agency/snapshot-1.index.lock").exists());
+}
+
 #[tokio::test]
 async fn a_damaged_index_is_built_again() {
     let owner = Owner::with_commit();
     let repo = owner.open().await;
     let before = repo.snapshot("a", None).await.unwrap();
-    owner.write(".git/agency/snapshot.index", "garbage");
-    owner.write(".git/agency/snapshot.index.lock", "left by a kill");
+    owner.write(&private_index(), "garbage");
+    owner.write(&format!("{}.lock", private_index()), "left by a kill");
     let after = repo.snapshot("a", None).await.unwrap();
     assert_eq!(before.tree, after.tree);
     owner.write(".git/index", "garbage");
@@ -110,7 +124,7 @@ async fn a_snapshot_survives_the_owners_clean_up() {
     let repo = owner.open().await;
     let snapshot = repo.snapshot("run-1", None).await.unwrap();
     fs::remove_file(owner.at("new.txt")).unwrap();
-    fs::remove_file(owner.at(".git/agency/snapshot.index")).unwrap();
+    fs::remove_file(owner.at(&private_index())).unwrap();
     owner.git(&["gc", "--quiet", "--prune=now"]);
     assert_eq!(owner.git(&["cat-file", "-t", snapshot.tree.as_str()]), "tree");
     assert_eq!(owner.git(&["show", &format!("{}:new.txt", snapshot.tree)]), "only in the snapshot");
