@@ -1,3 +1,5 @@
+//! Safe reads against everything that is no plain file.
+
 use super::*;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

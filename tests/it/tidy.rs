@@ -63,7 +63,7 @@ fn one_place_for_each_dangerous_thing() {
         ("eprintln!", &["cli"]),
         ("Command::new(\"git\")", &["git", "cli/demo"]),
         ("process::exit", &[]),
-        (".review-loop-state", &["protocol"]),
+        (".review-loop-state", &["protocol", "rules", "cli/demo"]),
         ("\"claude-code\"", &["protocol", "config", "cli"]),
     ];
     for (path, text) in sources("src") {
