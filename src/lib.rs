@@ -31,6 +31,7 @@
 //! files are looked at and the protocols decide. Deciding again on the same facts yields nothing new.
 
 pub mod apply;
+pub mod capacity;
 pub mod cli;
 pub mod clock;
 pub mod config;

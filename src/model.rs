@@ -29,5 +29,5 @@ pub use interest::{Interest, Shape, WatchedFile, WatchedTree};
 pub use rejection::Rejection;
 pub use table::{Lookup, lookup};
 pub use text::{Bytes, clip, fence};
-pub use time::{Deadline, Now, Ticks, Timestamp};
+pub use time::{Deadline, Moment, Now, Ticks, Timestamp};
 pub use wake::{Command, Failure, FailureKind, Outcome, RunEnd, RunEvent, Verb, Wake};

@@ -1,7 +1,7 @@
 //! Safe bounded reads (DM-04): a plain file inside a tree, reached through no link, of at most so many bytes.
 //! It does not know what a file means, and waits for nothing.
 
-use crate::model::{Digest, FileState, RelPath, Timestamp, Unreadable, WholeFile};
+use crate::model::{Digest, FileState, Now, RelPath, Timestamp, Unreadable, WholeFile};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::Mode;
@@ -52,7 +52,7 @@ pub struct Reading {
 }
 
 /// Reads one file. An error is trouble of the machine, a missing `root`, or (`ResourceBusy`) a file that is being written.
-pub fn read(root: &Path, path: &RelPath, limit: u64, seen: Timestamp) -> io::Result<Reading> {
+pub fn read(root: &Path, path: &RelPath, limit: u64, seen: Now) -> io::Result<Reading> {
     for _ in 0..ATTEMPTS {
         if let Some(reading) = read_once(root, path, limit, seen)? {
             return Ok(reading);
@@ -76,12 +76,7 @@ pub fn refused(found: impl Into<String>, limit: u64) -> FileState {
     FileState::Unreadable(Unreadable { found: found.into(), wanted })
 }
 
-fn read_once(
-    root: &Path,
-    path: &RelPath,
-    limit: u64,
-    seen: Timestamp,
-) -> io::Result<Option<Reading>> {
+fn read_once(root: &Path, path: &RelPath, limit: u64, seen: Now) -> io::Result<Option<Reading>> {
     let top = open(root, folder_flags(OFlag::empty()), Mode::empty())?;
     // Looked at before it is opened: to open a pipe or a device is already to act on it.
     match std::fs::symlink_metadata(root.join(path)) {
@@ -119,7 +114,7 @@ fn folder_flags(more: OFlag) -> OFlag {
 }
 
 /// `None` when the file changed while it was read.
-fn read_open(file: &File, limit: u64, seen: Timestamp) -> io::Result<Option<Reading>> {
+fn read_open(file: &File, limit: u64, seen: Now) -> io::Result<Option<Reading>> {
     let before = file.metadata()?;
     if !before.is_file() {
         return Ok(Some(not_a_file(&before, limit)));

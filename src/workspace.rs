@@ -14,9 +14,11 @@ pub use open::{OpenError, Settings, Stranger};
 pub use status::{ProtocolStatus, RepoStatus};
 
 use crate::apply::{Applied, Hands, Later};
+use crate::capacity::{Asker, Permit};
 use crate::clock;
 use crate::model::{
-    Answer, Command, Deadline, Effect, FileSeen, FileState, Keyed, RunEvent, RunId, TreeRef, Wake,
+    Answer, Cause, Command, Deadline, Effect, Escalation, FileSeen, FileState, Keyed, Outcome,
+    RuleId, RunEvent, RunId, Seat, Severity, TreeRef, Wake,
 };
 use crate::read;
 use crate::repository::Repository;
@@ -27,9 +29,9 @@ use command::Waiter;
 use leases::{Claim, Leases};
 use record::{Entry, Snapshot};
 use slot::Slot;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 pub struct Workspace {
@@ -42,8 +44,12 @@ pub struct Workspace {
     pending: VecDeque<(String, Keyed)>,
     leases: Leases,
     waiters: BTreeMap<String, Waiter>,
+    /// Places that were granted and not used yet, by protocol.
+    permits: BTreeMap<String, Permit>,
     /// Runs that are alive, as far as we know.
-    alive: BTreeSet<RunId>,
+    running: BTreeMap<RunId, Running>,
+    /// No new run is started; those that are alive are waited for.
+    draining: bool,
     /// Why nothing may happen here, although no protocol says so.
     closed: Option<String>,
     notes: Vec<String>,
@@ -54,6 +60,31 @@ pub struct Workspace {
     newcomer: bool,
     run_events: mpsc::UnboundedReceiver<RunEvent>,
     laters: mpsc::UnboundedReceiver<Later>,
+    grants: (mpsc::UnboundedSender<Grant>, mpsc::UnboundedReceiver<Grant>),
+}
+
+/// A run that is alive: who runs, and the place it takes.
+struct Running {
+    agent: String,
+    /// Held until the run ends; dropping it lets the next one in.
+    _permit: Option<Permit>,
+}
+
+/// There is room for a run that was waited for.
+struct Grant {
+    claim: Claim,
+    tree: TreeRef,
+    permit: Permit,
+}
+
+/// What ends the loop from outside.
+pub struct Outside<'a> {
+    pub requests: &'a mut mpsc::Receiver<Request>,
+    pub reload: &'a mut watch::Receiver<Settings>,
+    pub stop: &'a CancellationToken,
+    /// On a stop, wait for the runs that are alive.
+    pub drain: bool,
+    pub until: Until,
 }
 
 /// A command on its way in, and where its answer goes.
@@ -79,6 +110,8 @@ pub enum WorkspaceError {
 pub enum Left {
     Stopped,
     Quiet,
+    /// The settings changed: it must be opened anew.
+    Reload,
     /// The owner adopts it: it must be opened anew as theirs, and this request answered then.
     Reopen(Request),
 }
@@ -96,9 +129,7 @@ impl Workspace {
     pub async fn run(
         &mut self,
         watcher: &Watcher,
-        requests: &mut mpsc::Receiver<Request>,
-        stop: &CancellationToken,
-        until: Until,
+        outside: &mut Outside<'_>,
     ) -> Result<Left, WorkspaceError> {
         let mut watch = self.watch(watcher);
         self.look_at_everything().await;
@@ -109,23 +140,37 @@ impl Workspace {
                 self.look_at_everything().await;
                 continue;
             }
-            if let Some(request) = self.reopen.take() {
-                return Ok(Left::Reopen(request));
-            }
-            if until == Until::Quiet && self.is_quiet() {
-                return Ok(Left::Quiet);
+            if let Some(left) = self.leaves(outside.until) {
+                return Ok(left);
             }
             let deadline = self.deadline();
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return Ok(Left::Stopped),
+                () = outside.stop.cancelled(), if !self.draining => {
+                    if !outside.drain {
+                        return Ok(Left::Stopped);
+                    }
+                    self.draining = true;
+                }
+                Ok(()) = outside.reload.changed() => return Ok(Left::Reload),
                 Some(event) = self.run_events.recv() => self.on_run(event).await?,
                 Some(later) = self.laters.recv() => self.on_later(later)?,
-                Some(request) = requests.recv() => self.on_request(request).await?,
+                Some(grant) = self.grants.1.recv() => self.granted(grant)?,
+                Some(request) = outside.requests.recv() => self.on_request(request).await?,
                 Some(sighting) = watch.recv() => self.on_sighting(sighting).await?,
                 () = sleep_until(deadline) => self.on_deadline().await,
             }
         }
+    }
+
+    fn leaves(&mut self, until: Until) -> Option<Left> {
+        if let Some(request) = self.reopen.take() {
+            return Some(Left::Reopen(request));
+        }
+        if self.draining && self.running.is_empty() {
+            return Some(Left::Stopped);
+        }
+        (until == Until::Quiet && self.is_quiet()).then_some(Left::Quiet)
     }
 
     /// Decides and acts until nothing is left to do now.
@@ -168,7 +213,10 @@ impl Workspace {
     async fn apply_pending(&mut self) -> Result<(), WorkspaceError> {
         while let Some((protocol, keyed)) = self.pending.pop_front() {
             match &keyed.effect {
-                Effect::Lease { tree } => self.lease(&protocol, &keyed, tree)?,
+                Effect::Lease { tree, seat, role } => {
+                    let agent = self.agent_of(seat, role);
+                    self.lease(Claim { protocol, key: keyed.key, agent }, tree)?;
+                }
                 Effect::Release { tree } => self.release(&protocol, &keyed, tree)?,
                 Effect::Reply { command, answer } => {
                     self.answer(command, answer);
@@ -185,7 +233,9 @@ impl Workspace {
         match self.hands.apply(protocol, keyed).await {
             Applied::Done => {
                 if let Effect::Spawn(spawn) = &keyed.effect {
-                    self.alive.insert(spawn.run.clone());
+                    let agent = self.agent_of(&spawn.seat, &spawn.role);
+                    let permit = self.permits.remove(protocol);
+                    self.running.insert(spawn.run.clone(), Running { agent, _permit: permit });
                 }
                 self.done(protocol, keyed, Wake::Done { key })
             }
@@ -210,14 +260,42 @@ impl Workspace {
         Ok(())
     }
 
-    fn lease(
-        &mut self,
-        protocol: &str,
-        keyed: &Keyed,
-        tree: &TreeRef,
-    ) -> Result<(), WorkspaceError> {
-        let claim = Claim { protocol: protocol.to_owned(), key: keyed.key.clone() };
-        if self.leases.ask(tree, claim.clone()) { self.granted(claim, tree) } else { Ok(()) }
+    /// Tree first, then room among all runs.
+    fn lease(&mut self, claim: Claim, tree: &TreeRef) -> Result<(), WorkspaceError> {
+        if self.leases.ask(tree, claim.clone()) { self.ask_for_room(claim, tree) } else { Ok(()) }
+    }
+
+    fn ask_for_room(&mut self, claim: Claim, tree: &TreeRef) -> Result<(), WorkspaceError> {
+        let asker = self.asker(&claim.agent);
+        let mut room = self.settings.capacity.ask(asker);
+        let tree = tree.clone();
+        match room.try_recv() {
+            Ok(permit) => self.granted(Grant { claim, tree, permit }),
+            Err(_) => {
+                let grants = self.grants.0.clone();
+                tokio::spawn(async move {
+                    if let Ok(permit) = room.await {
+                        // A workspace that is gone drops the permit with the message.
+                        drop(grants.send(Grant { claim, tree, permit }));
+                    }
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn granted(&mut self, grant: Grant) -> Result<(), WorkspaceError> {
+        if self.draining {
+            return Ok(());
+        }
+        let Grant { claim: Claim { protocol, key, .. }, tree, permit } = grant;
+        let entry =
+            Entry::Leased { protocol: protocol.clone(), tree: tree.clone(), key: key.clone() };
+        self.note(&entry, Durability::Lazy)?;
+        self.permits.insert(protocol.clone(), permit);
+        self.absorb_in(&protocol, &Wake::Done { key });
+        self.absorb_in(&protocol, &Wake::Leased { tree });
+        Ok(())
     }
 
     fn release(
@@ -226,19 +304,20 @@ impl Workspace {
         keyed: &Keyed,
         tree: &TreeRef,
     ) -> Result<(), WorkspaceError> {
+        self.permits.remove(protocol);
         let next = self.leases.release(tree, protocol);
         self.done(protocol, keyed, Wake::Done { key: keyed.key.clone() })?;
-        next.map_or(Ok(()), |claim| self.granted(claim, tree))
+        next.map_or(Ok(()), |claim| self.ask_for_room(claim, tree))
     }
 
-    fn granted(&mut self, claim: Claim, tree: &TreeRef) -> Result<(), WorkspaceError> {
-        let Claim { protocol, key } = claim;
-        let entry =
-            Entry::Leased { protocol: protocol.clone(), tree: tree.clone(), key: key.clone() };
-        self.note(&entry, Durability::Lazy)?;
-        self.absorb_in(&protocol, &Wake::Done { key });
-        self.absorb_in(&protocol, &Wake::Leased { tree: tree.clone() });
-        Ok(())
+    /// The name of the agent in a seat; a seat that nobody has counts by its own name.
+    fn agent_of(&self, seat: &Seat, role: &str) -> String {
+        let found = self.hands.launcher.config.agent_for(seat, role);
+        found.map_or(seat.as_str(), |(name, _)| name).to_owned()
+    }
+
+    fn asker(&self, agent: &str) -> Asker {
+        Asker { agent: agent.to_owned(), repo: self.hands.places.id.hex() }
     }
 
     /// The writers of a run's files are gone with it: what lies there now is final, so it is looked at first.
@@ -250,13 +329,37 @@ impl Workspace {
         tracing::info!(run = %end.run, outcome = end.outcome.word(), "ended");
         let run = end.run.clone();
         let entry = Entry::Ran { run: run.to_string(), outcome: end.outcome.sentence() };
-        self.alive.remove(&run);
+        self.note_end(&run, &end.outcome);
         self.look_at_everything().await;
         self.absorb_all(&Wake::Run(event));
         self.work().await?;
         self.note(&entry, Durability::Synced)?;
         self.hands.executor.acknowledge(&run)?;
         Ok(())
+    }
+
+    /// Gives the place back, and tells the owner when an agent fails so often that it is not started for a while.
+    fn note_end(&mut self, run: &RunId, outcome: &Outcome) {
+        let Some(Running { agent, .. }) = self.running.remove(run) else { return };
+        let capacity = &self.settings.capacity;
+        let opened = match outcome {
+            Outcome::Ok => {
+                capacity.note_success(&agent);
+                None
+            }
+            Outcome::Crash { .. }
+            | Outcome::Timeout { .. }
+            | Outcome::Lost
+            | Outcome::Auth { .. } => capacity.note_failure(&agent, clock::now().ticks),
+            Outcome::Stopped { .. } | Outcome::UsageLimit { .. } | Outcome::Denied { .. } => None,
+        };
+        let Some(pause) = opened else { return };
+        let now = clock::now();
+        let key = crate::model::Key::new(format!("breaker-{agent}-{}", now.ticks.0));
+        let told = self.hands.outbox.raise(&breaker(&agent, pause, outcome), &key, now.wall);
+        if let Err(error) = told {
+            tracing::error!(%error, %agent, "an open breaker cannot be told");
+        }
     }
 
     fn on_later(&mut self, later: Later) -> Result<(), WorkspaceError> {
@@ -304,7 +407,7 @@ impl Workspace {
     /// A sighting is old news when the file has changed since; the watcher will tell again.
     fn on_file(&mut self, seen: FileSeen) {
         let limit = self.limit_of(&seen);
-        let now = clock::now().wall;
+        let now = clock::now();
         let current =
             read::read(&self.hands.places.root, &seen.path, limit, now).map(|now| now.state);
         if current.is_ok_and(|current| same(&current, &seen.state)) {
@@ -336,7 +439,7 @@ impl Workspace {
     }
 
     fn look_at_files(&mut self) {
-        let now = clock::now().wall;
+        let now = clock::now();
         for file in self.interest().files {
             if let Ok(reading) = read::read(&self.hands.places.root, &file.path, file.limit, now) {
                 self.absorb_file(FileSeen { path: file.path, state: reading.state });
@@ -392,7 +495,31 @@ impl Workspace {
     /// Nothing runs, nothing is under way, and time alone will change nothing.
     fn is_quiet(&self) -> bool {
         let open = self.slots.iter().any(|slot| slot.open().next().is_some());
-        self.alive.is_empty() && !open && self.deadline().is_none()
+        self.running.is_empty() && !open && self.deadline().is_none()
+    }
+}
+
+fn breaker(agent: &str, pause: Duration, last: &Outcome) -> Escalation {
+    let minutes = pause.as_secs() / 60;
+    Escalation {
+        cause: Cause {
+            protocol: "agency".to_owned(),
+            rule: RuleId::new("SU-06"),
+            subject: format!("breaker {agent}"),
+            epoch: clock::now().ticks.0,
+        },
+        severity: Severity::Critical,
+        holds: false,
+        summary: format!(
+            "`{agent}` failed five times within {minutes} min; the last run {}",
+            last.sentence()
+        ),
+        what: format!("Runs of `{agent}` fail one after the other, in whatever repository."),
+        did: format!("No run of `{agent}` is started for {minutes} min."),
+        wont: "We do not burn tries on an agent that cannot work.".to_owned(),
+        resolve: "agency logs RUN (then put the agent right; it is tried again by itself)"
+            .to_owned(),
+        evidence: Vec::new(),
     }
 }
 

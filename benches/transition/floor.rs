@@ -96,7 +96,7 @@ pub(crate) fn git_commit_among(others: usize) -> Duration {
     let mut times = Vec::new();
     for round in 0..rounds {
         for name in ["state", "response"] {
-            std::fs::write(dir.path().join(name), round.to_string())
+            std::fs::write(dir.path().join(name), format!("round {round}"))
                 .expect("a temporary folder is writable");
         }
         let begun = Instant::now();

@@ -33,7 +33,7 @@ impl Hands {
     }
 
     fn bytes_of(&self, path: &RelPath) -> Option<Vec<u8>> {
-        let seen = crate::clock::now().wall;
+        let seen = crate::clock::now();
         match crate::read::read(&self.places.root, path, SEEN_MAX, seen).ok()?.state {
             FileState::Whole(file) => Some(file.bytes.to_vec()),
             FileState::Absent | FileState::Unreadable(_) => None,

@@ -85,7 +85,7 @@ fn check_settings(root: &Path, owner: &Config, findings: &mut Vec<Finding>) {
 
 /// `None` when there is nothing to check, or nothing that we read.
 fn bytes_of(root: &Path, file: &'static str, findings: &mut Vec<Finding>) -> Option<Vec<u8>> {
-    match read::read(root, &RelPath::fixed(file), 1 << 20, clock::now().wall).ok()?.state {
+    match read::read(root, &RelPath::fixed(file), 1 << 20, clock::now()).ok()?.state {
         FileState::Absent => None,
         FileState::Whole(file) => Some(file.bytes.to_vec()),
         FileState::Unreadable(odd) => {

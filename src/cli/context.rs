@@ -1,7 +1,9 @@
 //! What every command needs: the environment, the configuration, the state directory, the repository meant.
 
 use super::exit::Misused;
+use crate::capacity::Capacity;
 use crate::config::{Config, Env};
+use crate::daemon::limits;
 use crate::git::Repo;
 use crate::repository::{Known, Places, Repository, StateDir, repositories};
 use crate::workspace::Settings;
@@ -19,10 +21,15 @@ impl Context {
     }
 
     pub(super) fn config(&self) -> anyhow::Result<Config> {
-        Ok(match Config::find(self.config.as_deref(), &self.env)? {
+        Ok(match self.config_path()? {
             Some(path) => Config::load(&path, &self.env)?,
             None => Config::default(),
         })
+    }
+
+    /// `None`: the defaults hold.
+    pub(super) fn config_path(&self) -> anyhow::Result<Option<PathBuf>> {
+        Ok(Config::find(self.config.as_deref(), &self.env)?)
     }
 
     pub(super) fn state_dir(&self) -> anyhow::Result<StateDir> {
@@ -30,11 +37,14 @@ impl Context {
     }
 
     pub(super) fn settings(&self) -> anyhow::Result<Settings> {
+        let config = self.config()?;
         Ok(Settings {
             state_dir: self.state_dir()?,
-            config: self.config()?,
+            capacity: Capacity::new(limits(&config)),
+            config,
             env: std::env::vars().collect(),
             program: std::env::current_exe()?,
+            problem: None,
         })
     }
 

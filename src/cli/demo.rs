@@ -59,11 +59,13 @@ async fn play(stage: &Stage) -> anyhow::Result<bool> {
     let answer = workspace.command(command).await?;
     anyhow::ensure!(answer.accepted, "the loop does not begin: {}", answer.text);
     drop(workspace);
-    let daemon =
-        Daemon { settings, watcher: Watcher::start(WatchOptions::default()), until: Until::Quiet };
+    let watcher = Watcher::start(WatchOptions::default());
+    let (_sender, settings) = tokio::sync::watch::channel(settings);
+    let daemon = Daemon { settings, watcher, until: Until::Quiet, drain: false };
+    let repo = stage.repo();
     let stop = CancellationToken::new();
     let telling = tokio::spawn(Teller::new(folder).tell(stop.clone()));
-    let outcomes = daemon.run(vec![stage.repo()], stop.clone()).await;
+    let outcomes = daemon.run(Box::new(move |_| vec![repo.clone()]), stop.clone()).await;
     stop.cancel();
     let complete = telling.await?;
     let failed = outcomes.into_iter().find_map(|outcome| outcome.error);

@@ -2,12 +2,13 @@
 
 use super::context::{Context, root_of};
 use super::exit::{Exit, report};
-use crate::daemon::{Daemon, Outcome};
+use crate::daemon::{Daemon, Outcome, Roots, Source};
 use crate::watch::{Mode, WatchOptions, Watcher};
-use crate::workspace::Until;
+use crate::workspace::{Settings, Until};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Watch repositories, judge what agents write, start the next one
@@ -21,6 +22,9 @@ pub(super) struct Args {
     /// Work until nothing is left to do, then exit
     #[arg(long)]
     once: bool,
+    /// On a stop, wait for the runs that are alive; without it they go on by themselves and are found again
+    #[arg(long)]
+    drain: bool,
     /// Look by the clock instead of waiting for file events (network and container mounts)
     #[arg(long)]
     poll: bool,
@@ -29,7 +33,8 @@ pub(super) struct Args {
 pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     start_log();
     let settings = context.settings()?;
-    let roots = roots(context, &args, &settings.config)?;
+    let source = Source { path: context.config_path()?, env: context.env.clone() };
+    let roots = roots(context, &args, &settings)?;
     raise_file_limit();
     hide_memory();
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(
@@ -39,29 +44,37 @@ pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
             let until = if args.once { Until::Quiet } else { Until::Cancelled };
             let stop = CancellationToken::new();
             listen_for_signals(stop.clone())?;
-            tracing::info!(repositories = roots.len(), "agency is at work");
-            let outcomes = Daemon { settings, watcher, until }.run(roots, stop).await;
+            let (sender, settings) = watch::channel(settings);
+            let following = tokio::spawn(source.follow(sender));
+            tracing::info!("agency is at work");
+            let outcomes =
+                Daemon { watcher, until, drain: args.drain, settings }.run(roots, stop).await;
+            following.abort();
             Ok(exit_of(outcomes))
         },
     )
 }
 
-fn roots(
-    context: &Context,
-    args: &Args,
-    config: &crate::config::Config,
-) -> anyhow::Result<Vec<PathBuf>> {
-    let named: Vec<PathBuf> = if !args.repos.is_empty() {
-        args.repos.clone()
-    } else if config.repos.is_empty() {
-        vec![context.root()?]
-    } else {
-        config.repos.iter().map(|repo| repo.path.clone()).collect()
-    };
+/// Named on the command line: these and no others. Else as the configuration says, also later; else the one here.
+fn roots(context: &Context, args: &Args, settings: &Settings) -> anyhow::Result<Roots> {
+    if args.repos.is_empty() && !settings.config.repos.is_empty() {
+        configured(settings)
+            .iter()
+            .map(|path| root_of(path))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        return Ok(Box::new(|settings| {
+            configured(settings).iter().filter_map(|path| root_of(path).ok()).collect()
+        }));
+    }
+    let named = if args.repos.is_empty() { vec![context.root()?] } else { args.repos.clone() };
     let mut roots = named.iter().map(|path| root_of(path)).collect::<anyhow::Result<Vec<_>>>()?;
     roots.sort();
     roots.dedup();
-    Ok(roots)
+    Ok(Box::new(move |_| roots.clone()))
+}
+
+fn configured(settings: &Settings) -> Vec<PathBuf> {
+    settings.config.repos.iter().map(|repo| repo.path.clone()).collect()
 }
 
 /// The worst of what happened.

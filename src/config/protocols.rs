@@ -14,6 +14,8 @@ const SECOND: Duration = Duration::from_secs(1);
 pub struct Limits {
     /// Runs at a time.
     pub parallel: u32,
+    /// Runs in one repository at a time.
+    pub per_repo: u32,
     /// Runs of one agent at a time.
     pub per_agent: u32,
     pub cost_per_day_usd: Option<f64>,
@@ -21,13 +23,14 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { parallel: 2, per_agent: 1, cost_per_day_usd: None }
+        Self { parallel: 2, per_repo: 2, per_agent: 1, cost_per_day_usd: None }
     }
 }
 
 pub(super) fn read_limits(spot: &mut Spot<'_>, mut limits: Limits) -> Option<Limits> {
     section(spot, |keys| {
         keys.set("parallel", &mut limits.parallel, number(1..=256));
+        keys.set("per_repo", &mut limits.per_repo, number(1..=256));
         keys.set("per_agent", &mut limits.per_agent, number(1..=256));
         keys.set("cost_per_day_usd", &mut limits.cost_per_day_usd, optional(dollars));
     })?;

@@ -33,10 +33,14 @@ pub enum Effect {
     Ask {
         query: Query,
     },
-    /// Wants a tree for itself; `Done` says that it was granted. One holder at a time, first come first served.
+    /// Wants to start one run in a tree; `Wake::Leased` says when. The tree stays this protocol's until it is released,
+    /// so the next try waits only for the seat.
     Lease {
         tree: TreeRef,
+        seat: Seat,
+        role: String,
     },
+    /// Gives a tree back. Of one that is not held, nothing happens.
     Release {
         tree: TreeRef,
     },

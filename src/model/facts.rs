@@ -1,6 +1,6 @@
 //! What the shell tells the pure part about the world. Facts are never decisions.
 
-use super::{CommitId, Digest, RelPath, Timestamp, TreeId};
+use super::{CommitId, Digest, Now, RelPath, Timestamp, TreeId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub struct WholeFile {
     /// When the file was written, by its own stamp.
     pub written: Timestamp,
     /// When we first saw these bytes.
-    pub seen: Timestamp,
+    pub seen: Now,
 }
 
 /// A file that no safe read accepts (DM-04): a link, a pipe, a device, a second name, too large.

@@ -29,6 +29,30 @@ pub struct Now {
     pub ticks: Ticks,
 }
 
+/// A moment to wait for, on both clocks: the steady one counts, and the wall one ends the wait after a reboot, when the
+/// steady one has begun again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moment {
+    ticks: Ticks,
+    wall: Timestamp,
+}
+
+impl Moment {
+    pub fn after(now: Now, wait: Duration) -> Self {
+        let wall = chrono::TimeDelta::from_std(wait)
+            .ok()
+            .and_then(|wait| now.wall.checked_add_signed(wait));
+        Self { ticks: now.ticks.after(wait), wall: wall.unwrap_or(Timestamp::MAX_UTC) }
+    }
+
+    /// How long it still is; `None` when it has come.
+    pub fn left(&self, now: Now) -> Option<Duration> {
+        let steady = self.ticks.since(now.ticks);
+        let by_wall = (self.wall - now.wall).to_std().unwrap_or_default();
+        Some(steady.min(by_wall)).filter(|left| !left.is_zero())
+    }
+}
+
 /// When a protocol wants to look again although nothing changed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
@@ -42,5 +66,28 @@ impl Deadline {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now(seconds: u64, wall: &str) -> Now {
+        Now { ticks: Ticks(seconds * 1000), wall: wall.parse().unwrap() }
+    }
+
+    // covers: DM-11
+    #[test]
+    fn a_moment_comes_after_a_reboot_and_a_jump_back_does_not_delay_it() {
+        let set = now(1_000_000, "2026-01-01T00:00:00Z");
+        let moment = Moment::after(set, Duration::from_secs(600));
+        assert_eq!(moment.left(set), Some(Duration::from_secs(600)));
+        let jumped_back = now(1_000_601, "2025-12-31T00:00:00Z");
+        assert_eq!(moment.left(jumped_back), None, "the steady clock counts");
+        let rebooted = now(30, "2026-01-01T00:20:00Z");
+        assert_eq!(moment.left(rebooted), None, "the wall clock ends the wait after a reboot");
+        let rebooted_early = now(30, "2026-01-01T00:05:00Z");
+        assert_eq!(moment.left(rebooted_early), Some(Duration::from_secs(300)));
     }
 }

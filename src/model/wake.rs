@@ -22,7 +22,7 @@ pub enum Wake {
     Done {
         key: Key,
     },
-    /// A `Lease` was granted. Said again after a restart for each lease that is still held.
+    /// A `Lease` was granted: one run may be started now. Not said again after a restart.
     Leased {
         tree: TreeRef,
     },

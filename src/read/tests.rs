@@ -11,7 +11,7 @@ const LIMIT: u64 = 1024 * 1024;
 
 fn look(root: &TempDir, path: &'static str) -> Reading {
     let started = Instant::now();
-    let reading = read(root.path(), &RelPath::fixed(path), LIMIT, Timestamp::UNIX_EPOCH).unwrap();
+    let reading = read(root.path(), &RelPath::fixed(path), LIMIT, crate::clock::now()).unwrap();
     assert!(started.elapsed() < Duration::from_secs(5), "a read of `{path}` must not block");
     reading
 }
@@ -73,7 +73,7 @@ fn nothing_but_a_plain_file_is_read_and_nothing_blocks() {
 #[test]
 fn a_device_is_not_opened() {
     let reading =
-        read(Path::new("/dev"), &RelPath::fixed("null"), LIMIT, Timestamp::UNIX_EPOCH).unwrap();
+        read(Path::new("/dev"), &RelPath::fixed("null"), LIMIT, crate::clock::now()).unwrap();
     assert_eq!(reading.state, refused("a device", LIMIT));
 }
 
@@ -86,7 +86,7 @@ fn a_missing_file_is_absent_but_a_missing_root_is_an_error() {
         assert_eq!(stamp(root.path(), &RelPath::fixed(path)).unwrap(), None, "{path}");
     }
     let gone = root.path().join("gone");
-    let error = read(&gone, &RelPath::fixed("x"), LIMIT, Timestamp::UNIX_EPOCH).unwrap_err();
+    let error = read(&gone, &RelPath::fixed("x"), LIMIT, crate::clock::now()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
 }
 
@@ -94,9 +94,8 @@ fn a_missing_file_is_absent_but_a_missing_root_is_an_error() {
 fn the_limit_itself_is_allowed_and_one_byte_more_is_not() {
     let root = tempdir().unwrap();
     fs::write(root.path().join("x"), [b'x'; 10]).unwrap();
-    let read = |limit| {
-        read(root.path(), &RelPath::fixed("x"), limit, Timestamp::UNIX_EPOCH).unwrap().state
-    };
+    let read =
+        |limit| read(root.path(), &RelPath::fixed("x"), limit, crate::clock::now()).unwrap().state;
     assert!(matches!(read(10), FileState::Whole(file) if file.bytes.len() == 10));
     assert_eq!(read(9), refused("10 bytes", 9));
 }
@@ -141,7 +140,7 @@ fn a_file_that_grows_is_never_read_in_part() {
         }
     });
     for _ in 0..200 {
-        match read(root.path(), &RelPath::fixed("x"), LIMIT, Timestamp::UNIX_EPOCH) {
+        match read(root.path(), &RelPath::fixed("x"), LIMIT, crate::clock::now()) {
             Ok(Reading { state: FileState::Whole(file), stamp: Some(stamp), .. }) => {
                 assert_eq!(file.bytes.len() as u64, stamp.size);
                 assert!(file.bytes.iter().all(|byte| *byte == b'x'));

@@ -3,7 +3,7 @@
 use super::pending::Looks;
 use super::plan::Wanted;
 use super::whole::looks_unfinished;
-use crate::model::{FileState, RelPath, Timestamp, clip};
+use crate::model::{FileState, Now, RelPath, clip};
 use crate::read::{self, Reading};
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub(super) fn glance(
     root: &Path,
     path: &RelPath,
     wanted: Wanted,
-    now: Timestamp,
+    now: Now,
 ) -> Option<(Looks, Reading)> {
     match read::read(root, path, wanted.limit, now) {
         Ok(reading) => Some((looks(&reading, wanted), reading)),

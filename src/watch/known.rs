@@ -2,7 +2,7 @@
 //! It looks at no file.
 
 use super::plan::is_within;
-use crate::model::{Digest, FileSeen, FileState, RelPath, Timestamp};
+use crate::model::{Digest, FileSeen, FileState, Now, RelPath, Timestamp};
 use crate::read::{Reading, Stamp};
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Delivered {
     Absent,
-    Whole { digest: Digest, written: Timestamp, seen: Timestamp },
+    Whole { digest: Digest, written: Timestamp, seen: Now },
     Unreadable(String),
 }
 
@@ -134,7 +134,7 @@ mod tests {
             bytes: text.as_bytes().into(),
             digest: Digest::of(text.as_bytes()),
             written: at(written),
-            seen: at(seen),
+            seen: Now { wall: at(seen), ticks: crate::model::Ticks(0) },
         });
         Reading { state, stamp: Some(stamp(written)), linked: false }
     }
@@ -145,7 +145,7 @@ mod tests {
 
     fn seen(file: Option<FileSeen>) -> Option<i64> {
         match file?.state {
-            FileState::Whole(file) => Some(file.seen.timestamp()),
+            FileState::Whole(file) => Some(file.seen.wall.timestamp()),
             FileState::Absent | FileState::Unreadable(_) => None,
         }
     }

@@ -275,7 +275,7 @@ impl Look {
             self.queue.put(path.clone(), pending);
             return None;
         }
-        let Some((looks, reading)) = glance(&self.root, path, wanted, now.wall) else {
+        let Some((looks, reading)) = glance(&self.root, path, wanted, now) else {
             self.next_scan = now.ticks; // A rescan says that the root went away.
             self.barrier.pass(path);
             return None;

@@ -104,7 +104,7 @@ impl Workspace {
     fn trust(&mut self, command: &Command) -> Result<Answer, WorkspaceError> {
         let refused = |text: String| Ok(Answer { accepted: false, text });
         let path = RelPath::fixed(OWN_CONFIG);
-        let now = clock::now().wall;
+        let now = clock::now();
         let reading = crate::read::read(&self.hands.places.root, &path, OWN_CONFIG_MAX, now);
         let bytes = match reading.map(|reading| reading.state) {
             Ok(FileState::Whole(file)) => file.bytes,

@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 pub(super) struct Claim {
     pub(super) protocol: String,
     pub(super) key: Key,
+    /// Who is to be started.
+    pub(super) agent: String,
 }
 
 #[derive(Debug, Default)]
@@ -58,7 +60,8 @@ mod tests {
     use super::*;
 
     fn claim(protocol: &str, n: u32) -> Claim {
-        Claim { protocol: protocol.to_owned(), key: Key::new(format!("{protocol}-{n}.0")) }
+        let (key, agent) = (Key::new(format!("{protocol}-{n}.0")), "codex".to_owned());
+        Claim { protocol: protocol.to_owned(), key, agent }
     }
 
     // covers: DM-14

@@ -3,23 +3,24 @@
 use super::command::OWN_CONFIG;
 use super::record::Entry;
 use super::replay::ReplayError;
-use super::{Workspace, WorkspaceError};
+use super::{Running, Workspace, WorkspaceError};
 use crate::apply::Hands;
+use crate::capacity::Capacity;
 use crate::clock;
 use crate::config::Config;
 use crate::escalate::{EscalateError, Outbox};
 use crate::git::{GitError, Repo};
-use crate::model::{Cause, Digest, Escalation, FileState, Key, RelPath, RuleId, Severity};
+use crate::model::{Cause, Digest, Escalation, FileState, Key, RelPath, RuleId, RunId, Severity};
 use crate::repository::{Origin, Places, Repository, RepositoryError, StateDir};
 use crate::run::{Executor as _, HeldState, Launcher, LocalExecutor, RunError};
 use crate::store::{Durability, Journal, Quarantine, StoreError};
 use crate::watch::{RootWatch, Watcher};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 
 /// What a daemon or a command line brings along.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Settings {
     pub state_dir: StateDir,
     /// The owner's.
@@ -28,6 +29,10 @@ pub struct Settings {
     pub env: Vec<(String, String)>,
     /// This program, to be started as a shim.
     pub program: PathBuf,
+    /// Shared by all repositories of the process.
+    pub capacity: Capacity,
+    /// What is wrong with the newest configuration, while an older one is in force.
+    pub problem: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -108,14 +113,17 @@ impl Workspace {
             pending: VecDeque::new(),
             leases: Default::default(),
             waiters: BTreeMap::new(),
-            alive: BTreeSet::new(),
+            permits: BTreeMap::new(),
+            running: BTreeMap::new(),
+            draining: false,
             closed: None,
-            notes: opened.notes.into_iter().chain(note).collect(),
+            notes: opened.notes.into_iter().chain(note).chain(settings.problem.clone()).collect(),
             written_status: None,
             reopen: None,
             newcomer: false,
             run_events,
             laters,
+            grants: mpsc::unbounded_channel(),
         };
         workspace.replay(opened.records)?;
         let (version, pid) = (env!("CARGO_PKG_VERSION").to_owned(), std::process::id());
@@ -154,9 +162,7 @@ impl Workspace {
                 matches!(&keyed.effect, crate::model::Effect::Spawn(spawn) if spawn.run == held.run)
             });
             match held.state {
-                HeldState::Alive | HeldState::Ended | HeldState::Losing => {
-                    self.alive.insert(held.run);
-                }
+                HeldState::Alive | HeldState::Ended | HeldState::Losing => self.count_in(held.run),
                 // Its spawn is among the unfinished effects and will be submitted again.
                 HeldState::Intended if decided => {}
                 HeldState::Intended => {
@@ -169,6 +175,14 @@ impl Workspace {
             }
         }
         Ok(())
+    }
+
+    /// A run that is alive takes its place, whatever the limits say now.
+    fn count_in(&mut self, run: RunId) {
+        let intent = self.hands.executor.folder(&run).ok().and_then(|folder| folder.intent().ok());
+        let agent = intent.map_or_else(String::new, |run| self.agent_of(&run.seat, &run.role));
+        let permit = self.settings.capacity.count_in(self.asker(&agent));
+        self.running.insert(run, Running { agent, _permit: Some(permit) });
     }
 
     /// Watches what the protocols at work want to know.
@@ -209,7 +223,7 @@ fn effective_config(places: &Places, settings: &Settings) -> (Config, Option<Str
         None => owner.clone(),
     };
     let path = RelPath::fixed(OWN_CONFIG);
-    let found = crate::read::read(&places.root, &path, 1 << 20, clock::now().wall);
+    let found = crate::read::read(&places.root, &path, 1 << 20, clock::now());
     let untrusted = match found.map(|reading| reading.state) {
         Ok(FileState::Whole(file)) => trusted.as_deref() != Some(&*file.bytes),
         _ => false,

@@ -19,9 +19,6 @@ impl Workspace {
                 .map_err(|source| ReplayError { n: record.n, source })?;
             self.replay_one(entry);
         }
-        for (tree, protocol) in self.snapshot().leases {
-            self.absorb_in(&protocol, &Wake::Leased { tree });
-        }
         let open = |slot: &super::Slot| {
             slot.open().map(|keyed| (slot.name().to_owned(), keyed.clone())).collect::<Vec<_>>()
         };

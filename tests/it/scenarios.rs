@@ -89,7 +89,7 @@ fn show_effect(effect: &Effect) -> String {
         Effect::Take { path, why, .. } => format!("take      {path}  {why}"),
         Effect::Copy { from, to, .. } => format!("copy      {from} -> {to}"),
         Effect::Ask { query } => format!("ask       {}", show_query(query)),
-        Effect::Lease { tree } => format!("lease     {tree:?}"),
+        Effect::Lease { tree, seat, .. } => format!("lease     {tree:?} for {seat}"),
         Effect::Release { tree } => format!("release   {tree:?}"),
         Effect::Spawn(spawn) => {
             format!(

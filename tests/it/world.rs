@@ -27,7 +27,6 @@ pub(crate) struct Commit {
 pub(crate) enum Record {
     Decided(Decision),
     Done(Key),
-    Leased(TreeRef),
 }
 
 #[derive(Clone, Debug)]
@@ -209,7 +208,7 @@ impl World {
                 let digest = Digest::of(bytes);
                 let seen = match self.seen.get(path) {
                     Some(FileState::Whole(file)) if file.digest == digest => file.seen,
-                    _ => self.now.wall,
+                    _ => self.now,
                 };
                 let bytes = bytes.as_slice().into();
                 FileState::Whole(WholeFile { bytes, digest, written: *written, seen })
@@ -255,9 +254,6 @@ impl World {
             let wake = self.apply(&keyed);
             self.burn()?;
             self.pending.pop_front();
-            if let Wake::Leased { tree } = &wake {
-                self.journal.push(Record::Leased(tree.clone()));
-            }
             if let Wake::Failed { .. } = wake {
                 self.protocol.absorb(&Wake::Checkout(self.checkout()));
             } else {
@@ -277,27 +273,17 @@ impl World {
         self.protocol = (self.make)();
         self.seen.clear();
         let mut open: Vec<Keyed> = Vec::new();
-        let mut leased = None;
         for record in self.journal.clone() {
             match record {
                 Record::Decided(decision) => {
                     self.protocol.absorb(&Wake::Decided(decision.clone()));
-                    for keyed in decision.effects {
-                        if let Effect::Release { .. } = keyed.effect {
-                            leased = None;
-                        }
-                        open.push(keyed);
-                    }
+                    open.extend(decision.effects);
                 }
                 Record::Done(key) => {
                     self.protocol.absorb(&Wake::Done { key: key.clone() });
                     open.retain(|keyed| keyed.key != key);
                 }
-                Record::Leased(tree) => leased = Some(tree),
             }
-        }
-        if let Some(tree) = leased {
-            self.protocol.absorb(&Wake::Leased { tree });
         }
         for run in self.runs.values_mut() {
             run.told = false;
@@ -316,7 +302,7 @@ impl World {
             Effect::Ask { query } => {
                 return Wake::Fact { key: keyed.key.clone(), value: self.answer(query) };
             }
-            Effect::Lease { tree } => return Wake::Leased { tree: tree.clone() },
+            Effect::Lease { tree, .. } => return Wake::Leased { tree: tree.clone() },
             Effect::Release { .. } | Effect::Log(_) => {}
             Effect::Spawn(spawn) => {
                 assert!(

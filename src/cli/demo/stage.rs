@@ -1,6 +1,8 @@
 //! The demo's stage: a repository, two scripted agents, a state directory, all in one throw-away folder.
 
+use crate::capacity::Capacity;
 use crate::config::{Agent, Config, Env, Start};
+use crate::daemon::limits;
 use crate::repository::StateDir;
 use crate::workspace::Settings;
 use std::path::PathBuf;
@@ -68,9 +70,11 @@ impl Stage {
         }
         Ok(Settings {
             state_dir: StateDir::resolve(&Env::from_iter([("AGENCY_STATE_DIR", self.state())]))?,
+            capacity: Capacity::new(limits(&config)),
             config,
             env: std::env::vars().collect(),
             program: std::env::current_exe()?,
+            problem: None,
         })
     }
 }

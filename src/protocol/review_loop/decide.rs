@@ -1,7 +1,7 @@
 //! The order of duties: which one question the loop answers next. Each duty lives in its own file.
 
 use super::{ReviewLoop, away, command, flag, hold, memory::Turn, moving, tamper, turn};
-use crate::model::{Builder, Deadline, Decision, Effect, FailureKind, Now};
+use crate::model::{Builder, Deadline, Decision, Effect, FailureKind, Moment, Now};
 
 pub(super) fn decide(it: &ReviewLoop, now: Now) -> Decision {
     if it.index.is_busy() {
@@ -17,7 +17,7 @@ pub(super) fn decide(it: &ReviewLoop, now: Now) -> Decision {
 
 /// The first duty that has something to do is the decision.
 fn duties(it: &ReviewLoop, now: Now) -> Decision {
-    let duties: [fn(&ReviewLoop, Now) -> Option<Decision>; 9] = [
+    let duties: [fn(&ReviewLoop, Now) -> Option<Decision>; 10] = [
         command::answer,
         unknown_state,
         failure,
@@ -26,6 +26,7 @@ fn duties(it: &ReviewLoop, now: Now) -> Decision {
         tamper::repair,
         moving::go_on,
         turn::push,
+        turn::give_back,
         on_the_move,
     ];
     duties.iter().find_map(|duty| duty(it, now)).unwrap_or_default()
@@ -87,7 +88,7 @@ fn failure(it: &ReviewLoop, now: Now) -> Option<Decision> {
 fn deadline(it: &ReviewLoop, now: Now) -> Option<Deadline> {
     let memory = &it.index.memory;
     let push = memory.push.as_ref().and_then(|push| push.not_before);
-    let push = push.filter(|at| *at > now.ticks).map(|at| Deadline { at, why: "push again" });
+    let push = push.and_then(|at| deadline_of(at, now, "push again"));
     if let Some(wait) = away::patience(it, now).filter(|_| memory.away.is_none()) {
         let notice = Deadline { at: now.ticks.after(wait), why: "away" };
         return Deadline::earlier(push, Some(notice));
@@ -98,8 +99,12 @@ fn deadline(it: &ReviewLoop, now: Now) -> Option<Deadline> {
     let turn = memory.turn.as_ref();
     let settle = turn.and_then(|turn| moving::settle_deadline(it, turn, now));
     let retry = turn.filter(|turn| turn.run.is_none()).and_then(|turn| turn.not_before);
-    let retry = retry.filter(|at| *at > now.ticks).map(|at| Deadline { at, why: "try again" });
+    let retry = retry.and_then(|at| deadline_of(at, now, "try again"));
     Deadline::earlier(Deadline::earlier(settle, retry), push)
+}
+
+fn deadline_of(moment: Moment, now: Now, why: &'static str) -> Option<Deadline> {
+    moment.left(now).map(|left| Deadline { at: now.ticks.after(left), why })
 }
 
 impl ReviewLoop {

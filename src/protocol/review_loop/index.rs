@@ -19,7 +19,8 @@ pub(super) struct Index {
     pub(super) failed: Option<(Effect, Failure)>,
     /// The end of a run that memory does not know yet.
     pub(super) ended: Option<RunEnd>,
-    pub(super) leased: bool,
+    /// One run may be started now.
+    pub(super) granted: bool,
     /// Stops that were asked for.
     stopping: bool,
     pub(super) commands: Vec<Command>,
@@ -47,7 +48,7 @@ impl Index {
                 }
             }
             Wake::Done { key } => self.absorb_done(key),
-            Wake::Leased { tree: TreeRef::Main } => self.leased = true,
+            Wake::Leased { tree: TreeRef::Main } => self.granted = true,
             Wake::Leased { tree: TreeRef::Worktree(_) } => {}
             Wake::Failed { key, effect, failure } => {
                 self.in_flight.remove(key);
@@ -69,14 +70,16 @@ impl Index {
         match effect {
             Effect::Reply { command, .. } => self.commands.retain(|known| known.id != *command),
             Effect::Stop { .. } => self.stopping = true,
-            Effect::Spawn(_) => self.stopping = false,
-            Effect::Release { tree: TreeRef::Main } => self.leased = false,
+            Effect::Spawn(_) => {
+                self.stopping = false;
+                self.granted = false;
+            }
+            Effect::Release { .. } => self.granted = false,
             Effect::Replace { .. }
             | Effect::Take { .. }
             | Effect::Copy { .. }
             | Effect::Ask { .. }
             | Effect::Lease { .. }
-            | Effect::Release { tree: TreeRef::Worktree(_) }
             | Effect::Commit(_)
             | Effect::Push { .. }
             | Effect::Escalate(_)

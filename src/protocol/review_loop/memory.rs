@@ -3,8 +3,8 @@
 
 use super::table::{Holder, Phase};
 use crate::model::{
-    Cause, Change, CommitId, Decision, Digest, Memo, Outcome, RelPath, RunId, Ticks, Timestamp,
-    TreeId,
+    Cause, Change, CommitId, Decision, Digest, Memo, Moment, Outcome, RelPath, RunId, Ticks,
+    Timestamp, TreeId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -66,7 +66,7 @@ pub(super) struct Turn {
     /// Tries that failed since the turn opened or the owner resumed.
     pub(super) failures: u32,
     /// Not before this moment (backoff, usage limit).
-    pub(super) not_before: Option<Ticks>,
+    pub(super) not_before: Option<Moment>,
     /// Past this round the owner is asked (LP-25).
     pub(super) round_limit: u32,
     pub(super) start: Option<Start>,
@@ -167,7 +167,7 @@ pub(super) struct PushDue {
     pub(super) branch: String,
     pub(super) commit: CommitId,
     pub(super) failures: u32,
-    pub(super) not_before: Option<Ticks>,
+    pub(super) not_before: Option<Moment>,
 }
 
 impl Memory {

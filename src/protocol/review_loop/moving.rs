@@ -11,7 +11,7 @@ use super::{
 };
 use crate::model::{
     Bytes, Change, Deadline, Decision, Digest, Effect, Event, Fact, FileState, Now, PlannedCommit,
-    Query, Rejection, RelPath, RowId, TreeRef, WholeFile,
+    Query, Rejection, RelPath, RowId, Ticks, TreeRef, WholeFile,
 };
 
 /// Judges the flag that lies there, if one does.
@@ -44,7 +44,7 @@ fn verdict(it: &ReviewLoop, turn: &Turn, file: &WholeFile) -> Verdict {
     }
     let by_run = turn.ended.as_ref().map(|ended| ended.at);
     let age_at =
-        if turn.run.is_some() { None } else { by_run.or(Some(file.written.min(file.seen))) };
+        if turn.run.is_some() { None } else { by_run.or(Some(file.written.min(file.seen.wall))) };
     let bench = Bench {
         step: &state.current_step,
         phase: state.phase,
@@ -52,7 +52,7 @@ fn verdict(it: &ReviewLoop, turn: &Turn, file: &WholeFile) -> Verdict {
         turn_opened: turn.opened,
         age_max: it.limits.flag_max_age,
         age_at,
-        seen: file.seen,
+        seen: file.seen.wall,
     };
     flag::parse(&file.bytes).map_or_else(Verdict::Refuse, |flag| flag::judge(&flag, &bench))
 }
@@ -108,7 +108,7 @@ fn after_refusal(turn: &Turn) -> Turn {
 /// LP-27: the flag is good, its run still lives. It has some time to exit, then we end it.
 fn settle(it: &ReviewLoop, turn: &Turn, _: &Row, file: &WholeFile, now: Now) -> Option<Decision> {
     let running = turn.run.as_ref()?;
-    if it.index.is_stopping() || now.ticks < settled_at(it, file, now) {
+    if it.index.is_stopping() || now.ticks < settled_at(it, file) {
         return None;
     }
     let mut decision = it.builder();
@@ -122,17 +122,15 @@ fn settle(it: &ReviewLoop, turn: &Turn, _: &Row, file: &WholeFile, now: Now) -> 
     Some(decision.finish())
 }
 
-/// The flag's own age, measured on the clock that does not jump.
-fn settled_at(it: &ReviewLoop, file: &WholeFile, now: Now) -> crate::model::Ticks {
-    let age = (now.wall - file.seen).to_std().unwrap_or_default();
-    let seen = crate::model::Ticks(now.ticks.0.saturating_sub(age.as_millis() as u64));
-    seen.after(it.limits.settle)
+/// Counted from the first sight of the flag, on the clock that does not jump (DM-11).
+fn settled_at(it: &ReviewLoop, file: &WholeFile) -> Ticks {
+    file.seen.ticks.after(it.limits.settle)
 }
 
 pub(super) fn settle_deadline(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Deadline> {
     turn::running_since(turn)?;
     let file = it.index.whole(flag::PATH)?;
-    let at = settled_at(it, file, now);
+    let at = settled_at(it, file);
     (at > now.ticks && !it.index.is_stopping()).then_some(Deadline { at, why: "settle" })
 }
 
@@ -319,9 +317,7 @@ fn finish(it: &ReviewLoop, moving: &Moving, planned: Option<&PlannedCommit>) -> 
             decision.remember("push", PushDue { branch, commit, failures: 0, not_before: None });
         }
     }
-    if it.index.leased {
-        decision.effect(Effect::Release { tree: TreeRef::Main });
-    }
+    decision.effect(Effect::Release { tree: TreeRef::Main });
     decision.forget("moving");
     if moving.state.phase == Phase::Complete && !moving.settled {
         turn::tell_complete(it, &mut decision, moving.state.steps_complete.len());

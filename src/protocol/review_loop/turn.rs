@@ -8,8 +8,8 @@ use super::{
     table::{Holder, Phase},
 };
 use crate::model::{
-    Builder, Decision, Digest, Effect, Event, Fact, Failure, FailureKind, Now, Outcome, Query,
-    RelPath, RunId, Seat, Severity, Snapshot, Spawn, Ticks, TreeRef,
+    Builder, Decision, Digest, Effect, Event, Fact, Failure, FailureKind, Moment, Now, Outcome,
+    Query, RelPath, RunId, Seat, Severity, Snapshot, Spawn, Ticks, TreeRef,
 };
 use std::{collections::BTreeSet, time::Duration};
 
@@ -139,7 +139,7 @@ pub(super) fn after_failure(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<De
         Outcome::UsageLimit { until } => {
             let wait =
                 until.and_then(|until| (until - now.wall).to_std().ok()).unwrap_or(LIMIT_WAIT);
-            next.not_before = Some(now.ticks.after(wait));
+            next.not_before = Some(Moment::after(now, wait));
             None
         }
         Outcome::Stopped { why } if !turn.refused => {
@@ -178,7 +178,7 @@ fn count_failure(
     next.failures += 1;
     if next.failures <= retries {
         let wait = backoff * 2_u32.saturating_pow(next.failures - 1);
-        next.not_before = Some(now.ticks.after(jittered(wait, &ended.run)));
+        next.not_before = Some(Moment::after(now, jittered(wait, &ended.run)));
         return None;
     }
     let summary = format!(
@@ -203,10 +203,22 @@ fn jittered(wait: Duration, run: &RunId) -> Duration {
     wait + wait * share / 1024
 }
 
+/// A permission to start that cannot be used now is given back, so that nobody waits for a held or absent loop.
+pub(super) fn give_back(it: &ReviewLoop, _: Now) -> Option<Decision> {
+    let memory = &it.index.memory;
+    let stuck = memory.is_held() || super::away::is_away(it);
+    if !(it.index.granted && stuck) {
+        return None;
+    }
+    let mut decision = it.builder();
+    decision.effect(Effect::Release { tree: TreeRef::Main });
+    Some(decision.finish())
+}
+
 /// Gives the turn to its holder: lease, look, start.
 pub(super) fn begin(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> {
     let state = it.index.memory.state.as_ref()?;
-    let waits = turn.not_before.is_some_and(|at| at > now.ticks);
+    let waits = turn.not_before.is_some_and(|at| at.left(now).is_some());
     if turn.run.is_some() || turn.ended.is_some() || waits || state.phase == Phase::Complete {
         return None;
     }
@@ -215,12 +227,13 @@ pub(super) fn begin(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> 
         hold::hold(it, &mut decision, too_many_rounds(it, state));
         return Some(decision.finish());
     }
-    if !it.index.leased {
+    if !it.index.granted {
         if it.index.is_waiting_for_lease() {
             return None;
         }
+        let (seat, role) = (seat(state.active_agent), state.active_agent.role().to_owned());
         let mut decision = it.builder();
-        decision.effect(Effect::Lease { tree: TreeRef::Main });
+        decision.effect(Effect::Lease { tree: TreeRef::Main, seat, role });
         return Some(decision.finish());
     }
     if !it.place.git {
@@ -353,7 +366,7 @@ pub(super) fn push(it: &ReviewLoop, now: Now) -> Option<Decision> {
         decision.forget("push");
         return Some(decision.finish());
     }
-    if it.index.is_pushing() || due.not_before.is_some_and(|at| at > now.ticks) {
+    if it.index.is_pushing() || due.not_before.is_some_and(|at| at.left(now).is_some()) {
         return None;
     }
     let (branch, commit) = (due.branch.clone(), due.commit.clone());
@@ -374,8 +387,10 @@ pub(super) fn push_failed(it: &ReviewLoop, failure: &Failure, now: Now) -> Optio
         hold::hold(it, &mut decision, reason);
     } else {
         let wait = PUSH_WAIT * 2_u32.pow(failures - 1);
-        decision
-            .remember("push", PushDue { failures, not_before: Some(now.ticks.after(wait)), ..due });
+        decision.remember(
+            "push",
+            PushDue { failures, not_before: Some(Moment::after(now, wait)), ..due },
+        );
     }
     Some(decision.finish())
 }
@@ -461,8 +476,8 @@ pub(super) fn summary(it: &ReviewLoop, state: &LoopState, now: Now) -> String {
         (Some(Turn { run: Some(running), .. }), ..) => {
             format!("{who} works for {}", short(now.ticks.since(running.ticks)))
         }
-        (Some(Turn { not_before: Some(at), .. }), ..) if *at > now.ticks => {
-            format!("{who} starts again in {}", short(at.since(now.ticks)))
+        (Some(Turn { not_before: Some(at), .. }), ..) if at.left(now).is_some() => {
+            format!("{who} starts again in {}", short(at.left(now).unwrap_or_default()))
         }
         _ => format!("{who} is next"),
     };

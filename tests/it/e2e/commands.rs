@@ -19,6 +19,7 @@ fn a_second_daemon_says_who_holds_the_repository() {
 #[test]
 fn commands_work_without_a_daemon_and_with_one() {
     let stage = Stage::new("exit 3");
+    stage.configure_agents("retries: 0", "");
     let refused = stage.agency(&["loop", "init", "--steps", "1,1"]);
     assert_eq!((refused.code, refused.err.trim()), (1, "error: step `1` is there twice"));
     assert_eq!(stage.agency(&["loop", "init"]).code, 2);

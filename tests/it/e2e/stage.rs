@@ -54,9 +54,13 @@ impl Stage {
 
     /// The usual configuration with quick retries, and whatever else a test wants.
     pub(crate) fn configure(&self, more: &str) {
+        self.configure_agents("retries: 2, backoff: 100ms", more);
+    }
+
+    /// The same with other words about both agents.
+    pub(crate) fn configure_agents(&self, agents: &str, more: &str) {
         let script = self.at("agent.sh");
-        let agent =
-            format!("{{ command: [sh, {}], retries: 2, backoff: 100ms }}", script.display());
+        let agent = format!("{{ command: [sh, {}], {agents} }}", script.display());
         let text = format!("agents:\n  claude-code: {agent}\n  codex: {agent}\n{more}");
         fs::write(self.at("agency.yaml"), text).unwrap();
     }

@@ -300,9 +300,6 @@ fn begin(world: &mut World, scene: &Scene, state: &SceneState) {
         memos.into_iter().map(|(name, value)| Memo { name: name.to_owned(), value: Some(value) });
     let decision = Decision { memo: memo.collect(), ..Decision::default() };
     world.protocol.absorb(&Wake::Decided(decision));
-    if scene.run != Run::None {
-        world.protocol.absorb(&Wake::Leased { tree: TreeRef::Main });
-    }
     world.write(".review-loop-state.json", canonical(&loop_state));
 }
 

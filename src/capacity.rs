@@ -1,0 +1,226 @@
+//! How many runs at a time, over all repositories: in all, per repository, per agent (SU-08), and none for a while of an
+//! agent that fails again and again (SU-06). It starts nothing and knows no protocol.
+
+use crate::model::Ticks;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// So many failures within so long open the breaker of an agent, for as long.
+const FAILURES: usize = 5;
+const WINDOW: Duration = Duration::from_secs(10 * 60);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub all: u32,
+    pub per_repo: u32,
+    pub per_agent: u32,
+}
+
+/// Who wants to start a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asker {
+    pub agent: String,
+    pub repo: String,
+}
+
+/// Shared by all workspaces of a process; a clone is the same one.
+#[derive(Clone)]
+pub struct Capacity(Arc<Mutex<Inner>>);
+
+struct Inner {
+    limits: Limits,
+    running: Vec<Asker>,
+    waiting: VecDeque<(Asker, oneshot::Sender<Permit>)>,
+    breakers: BTreeMap<String, Breaker>,
+}
+
+#[derive(Default)]
+struct Breaker {
+    failures: VecDeque<Ticks>,
+    open_until: Option<Ticks>,
+}
+
+/// One run's place. Dropping it lets the next one in.
+pub struct Permit {
+    capacity: Capacity,
+    asker: Asker,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut inner = self.capacity.lock();
+        if let Some(at) = inner.running.iter().position(|running| *running == self.asker) {
+            inner.running.swap_remove(at);
+        }
+        drop(inner);
+        self.capacity.admit(crate::clock::now().ticks);
+    }
+}
+
+impl Capacity {
+    pub fn new(limits: Limits) -> Self {
+        let (running, waiting, breakers) = (Vec::new(), VecDeque::new(), BTreeMap::new());
+        Self(Arc::new(Mutex::new(Inner { limits, running, waiting, breakers })))
+    }
+
+    /// The permit comes when there is room: the longest waiter that fits is first.
+    pub fn ask(&self, asker: Asker) -> oneshot::Receiver<Permit> {
+        let (sender, receiver) = oneshot::channel();
+        self.lock().waiting.push_back((asker, sender));
+        self.admit(crate::clock::now().ticks);
+        receiver
+    }
+
+    /// For a run that is alive already: it counts, whatever the limits say.
+    pub fn count_in(&self, asker: Asker) -> Permit {
+        self.lock().running.push(asker.clone());
+        Permit { capacity: self.clone(), asker }
+    }
+
+    /// New limits hold at once for whoever waits; nobody who runs is ended.
+    pub fn set_limits(&self, limits: Limits) {
+        self.lock().limits = limits;
+        self.admit(crate::clock::now().ticks);
+    }
+
+    /// A run of this agent ended well: its breaker forgets.
+    pub fn note_success(&self, agent: &str) {
+        self.lock().breakers.remove(agent);
+    }
+
+    /// A run of this agent failed. Returns how long its breaker is open, if this failure opened it.
+    pub fn note_failure(&self, agent: &str, now: Ticks) -> Option<Duration> {
+        let mut inner = self.lock();
+        let breaker = inner.breakers.entry(agent.to_owned()).or_default();
+        breaker.failures.push_back(now);
+        breaker.failures.retain(|at| now.since(*at) <= WINDOW);
+        let opens = breaker.failures.len() >= FAILURES
+            && breaker.open_until.is_none_or(|until| until <= now);
+        if !opens {
+            return None;
+        }
+        breaker.failures.clear();
+        breaker.open_until = Some(now.after(WINDOW));
+        drop(inner);
+        self.reopen_later();
+        Some(WINDOW)
+    }
+
+    /// Looks again when the breaker closes.
+    fn reopen_later(&self) {
+        let capacity = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(WINDOW + Duration::from_secs(1)).await;
+            capacity.admit(crate::clock::now().ticks);
+        });
+    }
+
+    fn admit(&self, now: Ticks) {
+        loop {
+            let mut inner = self.lock();
+            let Some(at) = inner.waiting.iter().position(|(asker, _)| inner.fits(asker, now))
+            else {
+                return;
+            };
+            let (asker, sender) =
+                inner.waiting.remove(at).expect("BUG: the position was just found");
+            inner.running.push(asker.clone());
+            drop(inner);
+            // A waiter that went away gives its place back by the permit's drop.
+            drop(sender.send(Permit { capacity: self.clone(), asker }));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn fits(&self, asker: &Asker, now: Ticks) -> bool {
+        let count = |same: &dyn Fn(&Asker) -> bool| {
+            u32::try_from(self.running.iter().filter(|running| same(running)).count())
+                .unwrap_or(u32::MAX)
+        };
+        let closed = |breaker: &Breaker| breaker.open_until.is_none_or(|until| until <= now);
+        count(&|_| true) < self.limits.all
+            && count(&|running| running.repo == asker.repo) < self.limits.per_repo
+            && count(&|running| running.agent == asker.agent) < self.limits.per_agent
+            && self.breakers.get(&asker.agent).is_none_or(closed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asker(agent: &str, repo: &str) -> Asker {
+        Asker { agent: agent.to_owned(), repo: repo.to_owned() }
+    }
+
+    fn capacity(all: u32, per_repo: u32, per_agent: u32) -> Capacity {
+        Capacity::new(Limits { all, per_repo, per_agent })
+    }
+
+    // covers: SU-08
+    #[test]
+    fn every_limit_holds_and_the_longest_waiter_that_fits_is_next() {
+        let capacity = capacity(3, 1, 2);
+        let mut first = capacity.ask(asker("claude", "a"));
+        let mut same_repo = capacity.ask(asker("codex", "a"));
+        let mut second = capacity.ask(asker("claude", "b"));
+        let mut third_claude = capacity.ask(asker("claude", "c"));
+        let mut other = capacity.ask(asker("codex", "d"));
+        let mut too_many = capacity.ask(asker("codex", "e"));
+        let first = first.try_recv().expect("room for the first");
+        let _second = second.try_recv().expect("another repository");
+        let _other = other.try_recv().expect("whoever cannot run does not block the line");
+        for (waiter, why) in
+            [(&mut same_repo, "repository"), (&mut third_claude, "agent"), (&mut too_many, "all")]
+        {
+            assert!(waiter.try_recv().is_err(), "the limit per {why} must hold");
+        }
+        drop(first);
+        let _same_repo = same_repo.try_recv().expect("the longest waiter that fits");
+        assert!(third_claude.try_recv().is_err() && too_many.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_run_that_is_alive_counts_and_a_waiter_that_left_does_not() {
+        let capacity = capacity(1, 1, 1);
+        let alive = capacity.count_in(asker("claude", "a"));
+        drop(capacity.ask(asker("claude", "b")));
+        let mut waiter = capacity.ask(asker("claude", "c"));
+        assert!(waiter.try_recv().is_err());
+        drop(alive);
+        assert!(waiter.try_recv().is_ok(), "the one that left must not keep its place");
+    }
+
+    // covers: SU-06
+    #[tokio::test(start_paused = true)]
+    async fn five_failures_open_the_breaker_once_and_one_success_forgets() {
+        let capacity = capacity(9, 9, 9);
+        let at = |seconds: u64| Ticks(seconds * 1000);
+        for second in 0..4 {
+            assert_eq!(capacity.note_failure("codex", at(second)), None);
+        }
+        capacity.note_success("codex");
+        for second in 0..4 {
+            assert_eq!(capacity.note_failure("codex", at(second)), None, "the count began anew");
+        }
+        assert!(
+            capacity.note_failure("codex", at(700)).is_none(),
+            "older failures are outside the window"
+        );
+        let now = crate::clock::now().ticks;
+        let opened: Vec<_> = (0..7).filter_map(|_| capacity.note_failure("claude", now)).collect();
+        assert_eq!(opened, [WINDOW], "it opens once");
+        assert!(
+            capacity.ask(asker("claude", "a")).try_recv().is_err(),
+            "nobody starts while it is open"
+        );
+        assert!(capacity.ask(asker("codex", "a")).try_recv().is_ok(), "others do");
+    }
+}

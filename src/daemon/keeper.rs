@@ -1,0 +1,169 @@
+//! Keeps one repository at work: opens it, opens it again when settings change or its owner adopts it, and freezes it when
+//! it breaks (DM-10).
+
+use super::Outcome;
+use crate::apply::chain;
+use crate::control;
+use crate::escalate::Outbox;
+use crate::model::{Cause, Digest, Escalation, Key, RuleId, Severity};
+use crate::repository::{Repository, RepositoryError};
+use crate::watch::Watcher;
+use crate::workspace::{
+    Left, OpenError, Outside, RepoStatus, Request, Settings, Stranger, Until, Workspace,
+    WorkspaceError,
+};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+/// Between two tries to open a frozen repository; doubles.
+const FIRST_RETRY: Duration = Duration::from_secs(30);
+const LAST_RETRY: Duration = Duration::from_secs(600);
+
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Work(#[from] WorkspaceError),
+    #[error(transparent)]
+    Control(#[from] control::ControlError),
+    #[error("a bug of ours: {0}")]
+    Bug(String),
+}
+
+impl KeepError {
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Open(OpenError::Repository(RepositoryError::Busy { .. })))
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct Keeper {
+    pub(super) root: PathBuf,
+    pub(super) settings: watch::Receiver<Settings>,
+    pub(super) watcher: Watcher,
+    pub(super) until: Until,
+    pub(super) drain: bool,
+    pub(super) stop: CancellationToken,
+}
+
+impl Keeper {
+    pub(super) async fn keep(self) -> Outcome {
+        let mut wait = FIRST_RETRY;
+        loop {
+            // In a task of its own, so that a bug freezes this repository and no other.
+            let keeper = self.clone();
+            let joined = tokio::spawn(async move { keeper.work().await }).await;
+            let result = joined.unwrap_or_else(|error| Err(KeepError::Bug(panic_text(error))));
+            let error = match result {
+                Ok(()) => return Outcome { root: self.root, error: None },
+                Err(error) => error,
+            };
+            if self.until == Until::Quiet || self.stop.is_cancelled() || error.is_busy() {
+                return Outcome { root: self.root, error: Some(error) };
+            }
+            self.freeze(&error);
+            tokio::select! {
+                () = self.stop.cancelled() => return Outcome { root: self.root, error: Some(error) },
+                () = tokio::time::sleep(wait) => wait = (wait * 2).min(LAST_RETRY),
+            }
+        }
+    }
+
+    async fn work(mut self) -> Result<(), KeepError> {
+        let mut stranger = Stranger::Wait;
+        let mut left_over: Option<Request> = None;
+        loop {
+            let settings = self.settings.borrow_and_update().clone();
+            let mut workspace = Workspace::open(&self.root, &settings, stranger).await?;
+            let (sender, mut requests) = mpsc::channel(16);
+            let served = control::serve(&workspace.places().control_sock(), sender.clone())?;
+            if let Some(request) = left_over.take() {
+                drop(sender.try_send(request));
+            }
+            drop(sender);
+            let mut outside = Outside {
+                requests: &mut requests,
+                reload: &mut self.settings,
+                stop: &self.stop,
+                drain: self.drain,
+                until: self.until,
+            };
+            let left = workspace.run(&self.watcher, &mut outside).await?;
+            drop(served);
+            match left {
+                Left::Stopped | Left::Quiet => return Ok(()),
+                Left::Reload => stranger = Stranger::Wait,
+                Left::Reopen(request) => {
+                    left_over = Some(request);
+                    stranger = Stranger::Adopt;
+                }
+            }
+        }
+    }
+
+    /// Shows and tells that nothing happens here any more.
+    fn freeze(&self, error: &KeepError) {
+        let why = chain(error);
+        tracing::error!(repo = %self.root.display(), %why, "frozen");
+        let common = common_git_dir(&self.root);
+        let state_dir = self.settings.borrow().state_dir.clone();
+        let Ok(Some(places)) = Repository::look(&self.root, common.as_deref(), &state_dir) else {
+            return;
+        };
+        let status = RepoStatus {
+            path: self.root.clone(),
+            held: true,
+            closed: Some(format!("frozen: {why}")),
+            pid: std::process::id(),
+            ..RepoStatus::default()
+        };
+        let written = status.write(&places.folder).map_err(|error| error.to_string());
+        let outbox = Outbox::open(places.outbox(), &places.id.short(), &self.root);
+        let key = Key::new(format!("frozen-{}", Digest::of(why.as_bytes()).short()));
+        let told =
+            outbox.and_then(|outbox| outbox.raise(&frozen(&why), &key, crate::clock::now().wall));
+        if let Err(error) = written.and(told.map_err(|error| chain(&error))) {
+            tracing::error!(%error, "that it is frozen cannot be written down");
+        }
+    }
+}
+
+/// Without running git, which may be what is broken.
+fn common_git_dir(root: &Path) -> Option<PathBuf> {
+    let dir = root.join(".git");
+    dir.is_dir().then_some(dir)
+}
+
+fn frozen(why: &str) -> Escalation {
+    let did = "Nothing happens in this repository until it can be opened again; it is tried from time to time.";
+    Escalation {
+        cause: Cause {
+            protocol: "agency".to_owned(),
+            rule: RuleId::new("DM-10"),
+            subject: why.to_owned(),
+            epoch: 0,
+        },
+        severity: Severity::Critical,
+        holds: true,
+        summary: format!("frozen: {why}"),
+        what: why.to_owned(),
+        did: did.to_owned(),
+        wont: "We repair no journal and skip no line of it.".to_owned(),
+        resolve: "agency journal verify".to_owned(),
+        evidence: Vec::new(),
+    }
+}
+
+fn panic_text(error: tokio::task::JoinError) -> String {
+    match error.try_into_panic() {
+        Ok(panic) => panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()))
+            .unwrap_or_else(|| "a panic".to_owned()),
+        Err(error) => error.to_string(),
+    }
+}
