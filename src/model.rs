@@ -30,4 +30,4 @@ pub use rejection::Rejection;
 pub use table::{Lookup, lookup};
 pub use text::{Bytes, clip, fence};
 pub use time::{Deadline, Moment, Now, Ticks, Timestamp};
-pub use wake::{Command, Failure, FailureKind, Outcome, RunEnd, RunEvent, Verb, Wake};
+pub use wake::{Command, Failure, FailureKind, Outcome, RunEnd, RunEvent, Usage, Verb, Wake};

@@ -2,6 +2,7 @@
 //!
 //! The daemon writes its intent ([`RunSpec`] → `run.json`), starts `agency shim FOLDER`, and watches the folder.
 //! A run is alive while the lock on `alive` is held; `exit.json` is written only under that lock, and once.
+//! What a known agent's output says (session, costs, why it failed) the daemon keeps in `usage.json`.
 
 mod beat;
 mod clock;
@@ -10,19 +11,23 @@ pub mod environment;
 mod executor;
 mod exit;
 mod folder;
+mod follow;
 pub mod history;
 mod inside;
 mod launch;
+mod listen;
 mod local;
 mod logs;
 mod lose;
 mod observe;
+pub mod profile;
 pub mod shim;
 mod signals;
 mod spec;
 mod stream;
 mod supervise;
 mod tree;
+mod usage;
 
 pub use executor::{CancelOutcome, Executor, Held, HeldState, RunError, Ticket};
 pub use exit::{ExitRecord, How};
@@ -32,3 +37,4 @@ pub use launch::{Launcher, NoAgent};
 pub use local::LocalExecutor;
 pub use logs::tail;
 pub use spec::{Limits, RunFile, RunSpec, Values, expand};
+pub use usage::UsageFile;

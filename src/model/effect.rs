@@ -129,6 +129,9 @@ pub struct Spawn {
     pub prompt: String,
     /// Why it was started, for people.
     pub why: String,
+    /// The agent's own session to go on with, as an earlier run's `Usage` named it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<String>,
 }
 
 /// What a command is answered.

@@ -62,7 +62,7 @@ pub enum RunEvent {
     Ended(RunEnd),
 }
 
-/// How a run ended, as we saw it. What the agent says of itself is not in here.
+/// How a run ended, as we saw it; its structured output counts only where it explains a failure or counts costs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnd {
     pub run: RunId,
@@ -71,6 +71,37 @@ pub struct RunEnd {
     /// The end of its output, for people and for evidence.
     #[serde(default)]
     pub tail: String,
+    /// What it took, as far as the agent's structured output says so.
+    #[serde(default)]
+    pub usage: Usage,
+}
+
+/// What an agent used. `None`: it did not say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    /// The agent's own name for the conversation, by which it can be resumed.
+    pub session: Option<String>,
+    /// Cached ones included.
+    pub input_tokens: Option<u64>,
+    pub output_tokens: Option<u64>,
+    /// Millionths of a US dollar.
+    pub cost_microusd: Option<u64>,
+}
+
+impl Usage {
+    /// What came on top of `previous`, where both count the same conversation from its beginning.
+    pub fn since(&self, previous: &Self) -> Self {
+        let minus = |now: Option<u64>, before: Option<u64>| {
+            now.map(|now| now.saturating_sub(before.unwrap_or(0)))
+        };
+        Self {
+            session: self.session.clone(),
+            input_tokens: minus(self.input_tokens, previous.input_tokens),
+            output_tokens: minus(self.output_tokens, previous.output_tokens),
+            cost_microusd: minus(self.cost_microusd, previous.cost_microusd),
+        }
+    }
 }
 
 /// Classes of ends (SU-05). Whether the expected file is there is for the protocol to see.
@@ -92,12 +123,14 @@ pub enum Outcome {
     },
     /// Nobody knows how it ended. Never a success.
     Lost,
+    /// The provider gives no more for now; `until` where it says so.
     UsageLimit {
         until: Option<Timestamp>,
     },
     Auth {
         said: String,
     },
+    /// It ended well, but was refused something on the way. It counts only when the expected file is missing.
     Denied {
         what: String,
     },

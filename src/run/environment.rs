@@ -96,6 +96,7 @@ mod tests {
             phase: "review".to_owned(),
             prompt: String::new(),
             why: String::new(),
+            resume: None,
         };
         let from = from.iter().map(|&name| (name.to_owned(), "v".to_owned()));
         let names = Names { extra: &extra, never: &never };

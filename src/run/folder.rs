@@ -3,6 +3,7 @@
 use super::exit::ExitRecord;
 use super::spec::RunFile;
 use super::tree::ProcessId;
+use super::usage::UsageFile;
 use crate::model::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::fs::{File, OpenOptions, TryLockError};
@@ -83,6 +84,11 @@ impl Folder {
     /// How the run ended, once it has.
     pub fn exit(&self) -> Option<io::Result<ExitRecord>> {
         found(self.read("exit.json"))
+    }
+
+    /// What its output said, as far as the daemon has read it.
+    pub fn usage(&self) -> Option<UsageFile> {
+        self.read("usage.json").ok()
     }
 
     pub(super) fn stop(&self) -> Option<io::Result<Stop>> {

@@ -1,5 +1,6 @@
 //! The list of runs as their folders tell it, for people and scripts. It takes no lock and changes nothing.
 
+use super::exit::ExitRecord;
 use super::folder::Folder;
 use crate::model::Timestamp;
 use serde::Serialize;
@@ -27,6 +28,12 @@ pub struct RunRecord {
     pub started_at: Timestamp,
     pub ended_at: Option<Timestamp>,
     pub cost_usd: Option<f64>,
+    pub input_tokens: Option<u64>,
+    pub output_tokens: Option<u64>,
+    /// The agent's own session, by which it can be resumed.
+    pub session: Option<String>,
+    /// What stands in its way by its own account, such as `rate-limited`.
+    pub trouble: Option<String>,
     pub last_output_at: Option<Timestamp>,
 }
 
@@ -53,6 +60,11 @@ fn record(folder: &Folder) -> Option<RunRecord> {
     let run = folder.intent().ok()?;
     let alive = folder.alive();
     let exit = super::lose::recorded(folder);
+    let said = folder.usage().unwrap_or_default();
+    let ended = |exit: &ExitRecord| match &said.outcome {
+        Some(outcome) => outcome.word(),
+        None => exit.how.outcome().word(),
+    };
     let child = alive.as_ref().and_then(|alive| alive.child).filter(|_| exit.is_none());
     Some(RunRecord {
         id: run.run.to_string(),
@@ -63,11 +75,15 @@ fn record(folder: &Folder) -> Option<RunRecord> {
         task: run.task,
         phase: run.phase,
         state: if exit.is_some() { "ended" } else { "running" },
-        outcome: exit.as_ref().map(|exit| exit.how.outcome().word()),
+        outcome: exit.as_ref().map(ended),
         pid: child.map(|child| child.pid),
         started_at: alive.map_or(run.intended_at, |alive| alive.at),
         ended_at: exit.map(|exit| exit.ended_at),
-        cost_usd: None,
+        cost_usd: said.usage.cost_microusd.map(|micro| micro as f64 / 1e6),
+        input_tokens: said.usage.input_tokens,
+        output_tokens: said.usage.output_tokens,
+        session: said.usage.session,
+        trouble: said.trouble,
         last_output_at: last_output(folder),
     })
 }

@@ -6,6 +6,7 @@ use super::exit::{ExitRecord, How};
 use super::folder::{Folder, Stop};
 use super::observe::{Watched, observe};
 use super::spec::{RunFile, RunSpec};
+use super::usage;
 use crate::model::{RunEvent, RunId};
 use nix::sys::signal::Signal;
 use std::collections::HashMap;
@@ -99,7 +100,10 @@ impl LocalExecutor {
         }
         let beat = (self.stuck_after / BEATS_BEFORE_STUCK).as_millis();
         let beat_ms = u64::try_from(beat).unwrap_or(u64::MAX);
-        folder.publish_json("run.json", &RunFile::new(spec, &folder.prompt(), beat_ms, wall()))
+        let resume = spec.spawn.resume.as_deref();
+        let before = resume.and_then(|session| usage::of_session(&self.runs, session));
+        let run = RunFile::new(spec, &folder.prompt(), beat_ms, before, wall());
+        folder.publish_json("run.json", &run)
     }
 
     /// The shim's environment is the child's, so it is exactly the run's.

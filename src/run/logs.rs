@@ -60,7 +60,8 @@ impl Log {
     }
 }
 
-fn older(path: &Path) -> PathBuf {
+/// Where the part before the newest lies.
+pub(super) fn older(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".1");
     name.into()

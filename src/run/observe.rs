@@ -3,9 +3,10 @@
 use super::clock::boottime;
 use super::exit::ExitRecord;
 use super::folder::Folder;
+use super::listen::Listener;
 use super::logs::tail;
 use super::lose::{Attempt, Members, Trouble, attempt, recorded};
-use crate::model::{RunEnd, RunEvent, RunId, Ticks};
+use crate::model::{RunEnd, RunEvent, RunId, Ticks, Usage};
 use std::time::{Duration, SystemTime};
 use tokio::process::Child;
 use tokio::sync::mpsc::UnboundedSender;
@@ -36,10 +37,14 @@ enum Look {
 /// `shim`: the one we started ourselves. Its end wakes us at once; an adopted one is looked at again and again.
 pub(super) async fn observe(watched: Watched, mut shim: Option<Child>) {
     let mut pulse = Pulse::new();
+    let mut listener = Listener::of(&watched.folder);
     let mut started = false;
     let record = loop {
         wait(&mut shim, if started { LOOK_AGAIN } else { LOOK_SOON }).await;
         started = started || watched.tell_start();
+        if let Some(listener) = &mut listener {
+            listener.listen();
+        }
         let ended = match watched.look(shim.is_some(), &mut pulse) {
             Look::Running => None,
             Look::Ended(record) => Some(record),
@@ -57,7 +62,7 @@ pub(super) async fn observe(watched: Watched, mut shim: Option<Child>) {
     if !started {
         watched.tell_start();
     }
-    watched.tell_end(&record);
+    watched.tell_end(&record, listener);
 }
 
 /// Returns when the shim has gone (and is collected), or after `pause`.
@@ -123,12 +128,16 @@ impl Watched {
         true
     }
 
-    fn tell_end(&self, record: &ExitRecord) {
+    /// Without a listener there is only the process to judge by.
+    fn tell_end(&self, record: &ExitRecord, listener: Option<Listener>) {
+        let plain = || (record.how.outcome(), Usage::default());
+        let (outcome, usage) = listener.map_or_else(plain, |listener| listener.end(record));
         self.tell(RunEvent::Ended(RunEnd {
             run: self.run.clone(),
-            outcome: record.how.outcome(),
+            outcome,
             ended_at: record.ended_at,
             tail: tail(&self.folder),
+            usage,
         }));
     }
 

@@ -1,6 +1,8 @@
 //! What is asked of a run, and how an agent's argv template becomes its argv. It starts nothing.
 
-use crate::model::{RunId, Seat, Spawn, Timestamp};
+use super::profile::word;
+use crate::config::Profile;
+use crate::model::{RunId, Seat, Spawn, Timestamp, Usage};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -21,6 +23,8 @@ pub struct RunSpec {
     pub dir: PathBuf,
     pub env: Vec<(String, String)>,
     pub limits: Limits,
+    /// Whose output it will be; `None`: nobody's that we understand.
+    pub profile: Option<Profile>,
 }
 
 /// Bounds of one run. Seconds count on the boot clock, suspend included.
@@ -70,10 +74,24 @@ pub struct RunFile {
     pub why: String,
     pub prompt_file: Option<PathBuf>,
     pub intended_at: Timestamp,
+    /// The word of its profile. One that is not known means that its output is not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<String>,
+    /// What the resumed session had used before, by the agent's own count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Usage>,
 }
 
 impl RunFile {
-    pub(super) fn new(spec: &RunSpec, prompt_file: &Path, beat_ms: u64, now: Timestamp) -> Self {
+    pub(super) fn new(
+        spec: &RunSpec,
+        prompt_file: &Path,
+        beat_ms: u64,
+        before: Option<Usage>,
+        now: Timestamp,
+    ) -> Self {
         let spawn = spec.spawn.clone();
         Self {
             version: VERSION,
@@ -92,6 +110,9 @@ impl RunFile {
             why: spawn.why,
             prompt_file: (!spawn.prompt.is_empty()).then(|| prompt_file.to_owned()),
             intended_at: now,
+            profile: spec.profile.map(|profile| word(profile).to_owned()),
+            resume: spawn.resume,
+            before,
         }
     }
 }
@@ -198,5 +219,15 @@ mod tests {
         assert_eq!(fill(&["{prompt}"], &most), std::slice::from_ref(&most));
         let pointer = "Read and follow the instructions in /s/prompt.md";
         assert_eq!(fill(&["{prompt}"], &format!("{most}x")), [pointer]);
+    }
+
+    #[test]
+    fn a_run_file_from_before_profiles_still_loads() {
+        let text = r#"{"version":1,"run":"r","argv":["x"],"dir":"/d","env":[],"beat_ms":1,"repo":"/r",
+            "limits":{"first_output_s":null,"silence_s":1,"wall_s":1,"grace_s":1,"log_bytes":1},
+            "protocol":"loop","seat":"s","role":"r","task":"t","phase":"p","why":"w",
+            "prompt_file":null,"intended_at":"2026-01-01T00:00:00Z"}"#;
+        let run: RunFile = serde_json::from_str(text).unwrap();
+        assert_eq!((run.profile, run.resume, run.before), (None, None, None));
     }
 }

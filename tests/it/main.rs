@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say so and stop")]
 
 mod e2e;
+mod profiles;
+mod real_clis;
 mod runs;
 mod scenarios;
 mod sim;

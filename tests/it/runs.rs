@@ -1,7 +1,8 @@
 //! Runs with real shims and real processes: how they end, what is kept of them, what they see. Restarts are in `recovery`.
 
+mod listening;
 mod recovery;
-mod stage;
+pub(crate) mod stage;
 
 use agency::model::Outcome;
 use agency::run::{CancelOutcome, Executor, Limits, history};

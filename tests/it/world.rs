@@ -165,8 +165,13 @@ impl World {
     }
 
     pub(crate) fn end_run(&mut self, run: &RunId, outcome: Outcome) {
-        let end =
-            RunEnd { run: run.clone(), outcome, ended_at: self.now.wall, tail: "tail".to_owned() };
+        let end = RunEnd {
+            run: run.clone(),
+            outcome,
+            ended_at: self.now.wall,
+            tail: "tail".to_owned(),
+            usage: Usage::default(),
+        };
         self.runs.get_mut(run).unwrap().end = Some(end);
     }
 

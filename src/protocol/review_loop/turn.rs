@@ -284,6 +284,7 @@ fn start(
         phase: state.phase.word().to_owned(),
         prompt: prompt::prompt(it, state, &run),
         why: why(it, state, turn),
+        resume: None,
     })));
     let mut next = turn.clone();
     next.start = snapshot.map(|snapshot| start_point(turn.start.as_ref(), snapshot));

@@ -46,6 +46,7 @@ impl Stage {
                 phase: "review".to_owned(),
                 prompt: "do it".to_owned(),
                 why: "a test".to_owned(),
+                resume: None,
             },
             repo: self.dir.clone(),
             protocol: "loop".to_owned(),
@@ -53,6 +54,7 @@ impl Stage {
             dir: self.dir.clone(),
             env: vec![("PATH".to_owned(), path)],
             limits: Limits { grace_s: 1, ..Limits::default() },
+            profile: None,
         }
     }
 

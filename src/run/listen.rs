@@ -1,0 +1,117 @@
+//! Keeps what a run's output says current in `usage.json`, and judges its end by it. It reads no agent's format itself.
+
+use super::clock::boottime;
+use super::exit::ExitRecord;
+use super::folder::Folder;
+use super::follow::Follow;
+use super::profile::{Class, Counting, Reader, by_word, outcome};
+use super::spec::VERSION;
+use super::usage::UsageFile;
+use crate::model::{Outcome, Ticks, Timestamp, Usage};
+use chrono::TimeDelta;
+use std::time::Duration;
+
+const WRITE_EVERY: Duration = Duration::from_secs(1);
+/// The longest windows are weekly. A later reset than this would park a run on a mistake.
+const RESET_MAX: TimeDelta = TimeDelta::days(8);
+
+#[derive(Debug)]
+pub(super) struct Listener {
+    folder: Folder,
+    follow: Follow,
+    reader: Reader,
+    /// What its session had used before it.
+    before: Usage,
+    written: UsageFile,
+    write_at: Ticks,
+}
+
+impl Listener {
+    /// `None`: it is nobody's output that we understand.
+    pub(super) fn of(folder: &Folder) -> Option<Self> {
+        let run = folder.intent().ok()?;
+        let profile = by_word(run.profile.as_deref()?)?;
+        Some(Self {
+            folder: folder.clone(),
+            follow: Follow::new(folder),
+            reader: Reader::new(profile),
+            before: run.before.unwrap_or_default(),
+            written: folder.usage().unwrap_or_default(),
+            write_at: boottime(),
+        })
+    }
+
+    pub(super) fn listen(&mut self) {
+        self.follow.read(&mut self.reader);
+        if boottime() >= self.write_at {
+            let file = self.file();
+            self.write(file);
+        }
+    }
+
+    /// The class of the end and what the run used, from everything that it said.
+    pub(super) fn end(mut self, record: &ExitRecord) -> (Outcome, Usage) {
+        let follow = std::mem::replace(&mut self.follow, Follow::new(&self.folder));
+        follow.finish(&mut self.reader);
+        let outcome = believable(outcome(&record.how, &self.reader.report()), record.ended_at);
+        let file = UsageFile { outcome: Some(outcome.clone()), ..self.file() };
+        let usage = file.usage.clone();
+        self.write(file);
+        (outcome, usage)
+    }
+
+    fn file(&self) -> UsageFile {
+        let report = self.reader.report();
+        let total = (report.counting == Counting::Session).then(|| report.usage.clone());
+        let file = UsageFile {
+            version: VERSION,
+            usage: report.usage_since(&self.before),
+            total,
+            trouble: report.class.as_ref().map(Class::word).map(str::to_owned),
+            // Only a run that has ended has one.
+            outcome: self.written.outcome.clone(),
+        };
+        file.or(&self.written)
+    }
+
+    /// It can be made again from the logs, so a failure costs nothing but the view from outside.
+    fn write(&mut self, file: UsageFile) {
+        if file == self.written {
+            return;
+        }
+        self.write_at = boottime().after(WRITE_EVERY);
+        match self.folder.publish_json("usage.json", &file) {
+            Ok(()) => self.written = file,
+            Err(cause) => {
+                let folder = self.folder.path().display();
+                tracing::debug!(%folder, %cause, "usage.json cannot be written");
+            }
+        }
+    }
+}
+
+fn believable(outcome: Outcome, ended_at: Timestamp) -> Outcome {
+    match outcome {
+        Outcome::UsageLimit { until: Some(until) } if until - ended_at > RESET_MAX => {
+            Outcome::UsageLimit { until: None }
+        }
+        outcome => outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // covers: SU-05
+    #[test]
+    fn a_reset_in_the_far_future_is_not_believed() {
+        let now = Timestamp::from_timestamp(1_800_000_000, 0).unwrap();
+        let of = |days| {
+            let until = Some(now + TimeDelta::days(days));
+            believable(Outcome::UsageLimit { until }, now) == Outcome::UsageLimit { until }
+        };
+        assert!(of(7));
+        assert!(!of(400));
+    }
+}

@@ -1,0 +1,185 @@
+//! What we know of today's agent CLIs: how each is started headless, and what its output means. It starts nothing.
+//!
+//! Every CLI has one file: its command line, the variables it needs, and a reader of its output. Only events that the
+//! CLI itself writes are read, never a model's prose. aider has no events: its fixed lines are all there is.
+
+mod aider;
+mod claude;
+mod codex;
+mod gemini;
+mod native;
+mod outcome;
+mod reader;
+mod report;
+
+pub use crate::config::Profile;
+pub use native::{find, native_codex};
+pub use outcome::outcome;
+pub use reader::{LINE_MAX, Reader, Stream};
+pub use report::{Class, Counting, Finish, Report};
+
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+
+/// What a run asks of its CLI beyond the prompt. What a CLI has no flag for is left out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Options {
+    /// Where the program was found; else it is looked up by the name in the run's `PATH`.
+    pub program: Option<PathBuf>,
+    /// The name that a new session shall have, where the CLI lets us choose.
+    pub session: Option<Uuid>,
+    /// The session to go on with; then `session` does not count.
+    pub resume: Option<String>,
+    pub access: Access,
+    pub budget_usd: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    #[default]
+    Write,
+    ReadOnly,
+}
+
+/// How to start a CLI: a template for `expand`, and the environment that it needs on top of every run's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    pub argv_template: Vec<String>,
+    /// Names that are passed through; a final `*` stands for any ending.
+    pub env_names: Vec<String>,
+    pub env_set: Vec<(String, String)>,
+}
+
+pub fn launch(profile: Profile, options: &Options) -> Launch {
+    let (args, names) = match profile {
+        Profile::Claude => (claude::args(options), claude::ENV),
+        Profile::Codex => (codex::args(options), codex::ENV),
+        Profile::Gemini => (gemini::args(options), gemini::ENV),
+        Profile::Aider => (aider::args(options), aider::ENV),
+    };
+    let set = if profile == Profile::Gemini { gemini::ENV_SET } else { &[] };
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    Launch {
+        argv_template: std::iter::once(program(profile, options)).chain(args).collect(),
+        env_names: names.iter().map(|&name| name.to_owned()).collect(),
+        env_set: set.iter().map(owned).collect(),
+    }
+}
+
+fn program(profile: Profile, options: &Options) -> String {
+    match (&options.program, profile) {
+        (None, _) => word(profile).to_owned(),
+        (Some(found), Profile::Codex) => native_codex(found).display().to_string(),
+        (Some(found), _) => found.display().to_string(),
+    }
+}
+
+/// The profile's name, which is also the name of its program.
+pub fn word(profile: Profile) -> &'static str {
+    match profile {
+        Profile::Claude => "claude",
+        Profile::Codex => "codex",
+        Profile::Gemini => "gemini",
+        Profile::Aider => "aider",
+    }
+}
+
+pub fn by_word(text: &str) -> Option<Profile> {
+    [Profile::Claude, Profile::Codex, Profile::Gemini, Profile::Aider]
+        .into_iter()
+        .find(|profile| word(*profile) == text)
+}
+
+/// Whose output an owner's own command line will write, by the name of its program.
+pub fn by_program(argv: &[String]) -> Option<Profile> {
+    by_word(Path::new(argv.first()?).file_name()?.to_str()?)
+}
+
+/// Texts as the argv that they are.
+fn argv<const N: usize>(texts: [&str; N]) -> Vec<String> {
+    texts.map(str::to_owned).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Profile; 4] = [Profile::Claude, Profile::Codex, Profile::Gemini, Profile::Aider];
+
+    fn line(profile: Profile, options: &Options) -> String {
+        launch(profile, options).argv_template.join(" ")
+    }
+
+    // covers: SU-01
+    #[test]
+    fn the_command_lines_are_todays() {
+        let lines = ALL.map(|profile| line(profile, &Options::default()));
+        assert_eq!(
+            lines,
+            [
+                "claude -p --output-format stream-json --verbose --permission-mode acceptEdits -- {prompt}",
+                "codex exec --json -s workspace-write -- {prompt}",
+                "gemini -o stream-json --approval-mode yolo --skip-trust --prompt={prompt}",
+                "aider --yes-always --no-stream --no-pretty --no-check-update --analytics-disable \
+                 --no-auto-commits --no-dirty-commits --message={prompt}",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_session_is_named_or_resumed_where_the_cli_can() {
+        let id = Uuid::from_u128(7);
+        let named = Options { session: Some(id), ..Options::default() };
+        let flag = format!("--session-id {id}");
+        assert!(line(Profile::Claude, &named).contains(&flag));
+        assert!(line(Profile::Gemini, &named).contains(&flag));
+        let resumed = Options { resume: Some("s-1".to_owned()), ..named };
+        let lines = ALL.map(|profile| line(profile, &resumed));
+        assert!(lines.iter().all(|line| !line.contains("--session-id")), "{lines:?}");
+        assert!(lines[0].contains("--resume s-1"), "{}", lines[0]);
+        assert!(lines[1].ends_with("-s workspace-write resume s-1 -- {prompt}"), "{}", lines[1]);
+        assert!(lines[2].contains("-r s-1"), "{}", lines[2]);
+        assert!(lines[3].contains("--restore-chat-history"), "{}", lines[3]);
+    }
+
+    #[test]
+    fn read_only_and_budget_have_their_flags() {
+        let access = Access::ReadOnly;
+        let asked = Options { access, budget_usd: Some(0.25), ..Options::default() };
+        let lines = ALL.map(|profile| line(profile, &asked));
+        assert!(lines[0].contains("--permission-mode plan --max-budget-usd 0.25"), "{}", lines[0]);
+        assert!(lines[1].contains("-s read-only"), "{}", lines[1]);
+        assert!(lines[2].contains("--approval-mode plan"), "{}", lines[2]);
+        assert!(lines[3].contains("--dry-run"), "{}", lines[3]);
+    }
+
+    #[test]
+    fn a_resume_that_looks_like_a_flag_is_dropped() {
+        let hostile = Options { resume: Some("--yolo".to_owned()), ..Options::default() };
+        for profile in ALL {
+            assert_eq!(line(profile, &hostile), line(profile, &Options::default()));
+        }
+    }
+
+    // covers: SE-03
+    #[test]
+    fn each_profile_passes_only_its_own_names() {
+        let names = ALL.map(|profile| launch(profile, &Options::default()).env_names);
+        assert!(names[0].contains(&"ANTHROPIC_*".to_owned()));
+        assert!(!names[0].contains(&"OPENAI_*".to_owned()));
+        assert!(names[1].contains(&"CODEX_*".to_owned()));
+        assert!(names.iter().flatten().all(|name| name.len() > 5 && name != "AGENCY_*"));
+        let set = launch(Profile::Gemini, &Options::default()).env_set;
+        assert_eq!(set, [("GEMINI_CLI_NO_RELAUNCH".to_owned(), "true".to_owned())]);
+    }
+
+    #[test]
+    fn an_owners_command_is_read_by_the_name_of_its_program() {
+        let of = |program: &str| by_program(&argv([program, "-x"]));
+        assert_eq!(of("/opt/bin/claude"), Some(Profile::Claude));
+        assert_eq!(of("codex"), Some(Profile::Codex));
+        assert_eq!(of("claude-wrapper"), None);
+        assert_eq!(of("sh"), None);
+        assert_eq!(by_program(&[]), None);
+    }
+}

@@ -1,0 +1,82 @@
+//! aider: its headless command line, and the fixed lines that it prints. It has no events, and exits with 0 on most errors.
+//!
+//! Its model's answer stands between these lines, and could imitate one. So an error counts only until the next line of
+//! costs, which follows every answer.
+
+use super::reader::Stream;
+use super::report::{Class, Seen, is_session, microusd, whole};
+use super::{Access, Options, argv};
+use crate::model::clip;
+
+pub(super) const ENV: &[&str] = &["AIDER_*", "ANTHROPIC_*", "GEMINI_*", "OPENAI_*", "OPENROUTER_*"];
+
+/// After this it waits for somebody at a browser.
+const NO_KEY: &str = "No LLM model was specified and no API keys were provided.";
+
+/// Commits are ours to make. `.aider*` goes into `.gitignore`, as aider does by itself, so that its caches are in no commit.
+pub(super) fn args(options: &Options) -> Vec<String> {
+    let mut args = argv(["--yes-always", "--no-stream", "--no-pretty", "--no-check-update"]);
+    args.extend(argv(["--analytics-disable", "--no-auto-commits", "--no-dirty-commits"]));
+    if options.access == Access::ReadOnly {
+        args.extend(argv(["--dry-run"]));
+    }
+    // It knows one conversation per folder, without a name.
+    if options.resume.as_deref().is_some_and(is_session) {
+        args.extend(argv(["--restore-chat-history"]));
+    }
+    args.extend(argv(["--message={prompt}"]));
+    args
+}
+
+pub(super) fn read(seen: &mut Seen, stream: Stream, line: &[u8]) {
+    if stream == Stream::Stderr {
+        return;
+    }
+    let Ok(line) = std::str::from_utf8(line) else { return };
+    if let Some(error) = line.strip_prefix("litellm.") {
+        error.split_once(':').into_iter().for_each(|(name, _)| seen.trouble(named(name)));
+    } else if let Some(used) = line.strip_prefix("Tokens: ") {
+        costs(seen, used.trim_end());
+    } else if line.starts_with(NO_KEY) {
+        seen.trouble(Class::Auth { said: "it has no model and no key".to_owned() });
+    }
+}
+
+fn named(error: &str) -> Class {
+    match error {
+        "AuthenticationError" | "PermissionDeniedError" => Class::Auth { said: error.to_owned() },
+        "RateLimitError" => Class::RateLimited,
+        "APIConnectionError" | "Timeout" => Class::Unreachable,
+        "InternalServerError" | "ServiceUnavailableError" | "BadGatewayError" => {
+            Class::Overloaded { said: error.to_owned() }
+        }
+        other => Class::failed(clip(other, 60)),
+    }
+}
+
+/// `1.0k sent, 50 received. Cost: $0.0028 message, $0.0028 session.`: tokens of one answer, dollars of the whole run.
+fn costs(seen: &mut Seen, text: &str) {
+    let (tokens, dollars) = text.split_once(" Cost: ").unwrap_or((text, ""));
+    let before = |unit: &str| {
+        tokens
+            .trim_end_matches('.')
+            .split(", ")
+            .find_map(|part| tokens_of(part.strip_suffix(unit)?))
+    };
+    let (Some(sent), Some(received)) = (before(" sent"), before(" received")) else { return };
+    seen.progress();
+    seen.add(sent, received);
+    let session = dollars.split(", ").find_map(|part| part.strip_suffix(" session."));
+    let session = session.and_then(|text| text.strip_prefix('$')?.parse().ok());
+    seen.usage.cost_microusd = session.and_then(microusd).or(seen.usage.cost_microusd);
+}
+
+/// `50`, `1.0k`, `12k`: rounded as it is printed.
+fn tokens_of(text: &str) -> Option<u64> {
+    let (number, scale) = match (text.strip_suffix('k'), text.strip_suffix('M')) {
+        (Some(number), _) => (number, 1e3),
+        (None, Some(number)) => (number, 1e6),
+        (None, None) => (text, 1.0),
+    };
+    whole(number.replace(',', "").parse::<f64>().ok()? * scale)
+}

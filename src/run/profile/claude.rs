@@ -1,0 +1,154 @@
+//! Claude Code: its headless command line, and the events of `--output-format stream-json`. Its prose is not read.
+
+use super::reader::Stream;
+use super::report::{Class, Counting, Finish, Seen, is_session, microusd};
+use super::{Access, Options, argv};
+use crate::model::{Timestamp, clip};
+use serde_json::Value;
+
+pub(super) const ENV: &[&str] = &[
+    "ANTHROPIC_*",
+    "CLAUDE_CODE_*",
+    "CLAUDE_CONFIG_DIR",
+    "DISABLE_AUTOUPDATER",
+    "DISABLE_TELEMETRY",
+    // As root it refuses some permission modes without this.
+    "IS_SANDBOX",
+];
+
+pub(super) fn args(options: &Options) -> Vec<String> {
+    let mode = match options.access {
+        Access::Write => "acceptEdits",
+        Access::ReadOnly => "plan",
+    };
+    let mut args = argv(["-p", "--output-format", "stream-json", "--verbose"]);
+    args.extend(argv(["--permission-mode", mode]));
+    match (options.resume.as_deref().filter(|id| is_session(id)), options.session) {
+        (Some(resume), _) => args.extend(argv(["--resume", resume])),
+        (None, Some(session)) => args.extend(argv(["--session-id", &session.to_string()])),
+        (None, None) => {}
+    }
+    if let Some(budget) = options.budget_usd {
+        args.extend(argv(["--max-budget-usd", &budget.to_string()]));
+    }
+    // A prompt that begins with a dash is still a prompt.
+    args.extend(argv(["--", "{prompt}"]));
+    args
+}
+
+pub(super) fn read(seen: &mut Seen, stream: Stream, line: &[u8]) {
+    if stream == Stream::Stderr || !line.starts_with(b"{") {
+        return;
+    }
+    let Ok(event) = serde_json::from_slice::<Value>(line) else { return };
+    if let Some(id) = event["session_id"].as_str() {
+        seen.session(id);
+    }
+    match (event["type"].as_str(), event["subtype"].as_str()) {
+        (Some("system"), Some("init")) => seen.finish = Finish::Open,
+        (Some("system"), Some("api_retry")) => seen.trouble(retried(&event)),
+        (Some("system"), Some("permission_denied")) => {
+            seen.deny(event["tool_name"].as_str().unwrap_or("a tool"));
+        }
+        (Some("rate_limit_event"), _) => limit(seen, &event["rate_limit_info"]),
+        (Some("assistant"), _) => answer(seen, &event),
+        (Some("result"), _) => result(seen, &event),
+        _ => {}
+    }
+}
+
+/// Without a status there was no answer at all.
+fn retried(event: &Value) -> Class {
+    match event["error_status"].as_u64() {
+        Some(_) => named(event, "error_status").unwrap_or_else(|| Class::failed(why(event))),
+        None => Class::Unreachable,
+    }
+}
+
+fn limit(seen: &mut Seen, info: &Value) {
+    if info["status"] == "rejected" {
+        seen.trouble(Class::UsageLimit { until: reset(info) });
+    }
+}
+
+fn reset(info: &Value) -> Option<Timestamp> {
+    Timestamp::from_timestamp(info["resetsAt"].as_i64()?, 0)
+}
+
+/// Errors of the provider come as messages that no model wrote, and are marked so.
+fn answer(seen: &mut Seen, event: &Value) {
+    if event["is_api_error_message"] == true {
+        limit(seen, &event["api_error_params"]["rate_limit_info"]);
+        if let Some(class) = named(event, "api_error_status") {
+            // A plain 429 does not take back a limit that says until when.
+            seen.trouble(class);
+        }
+        return;
+    }
+    seen.progress();
+    seen.finish = Finish::Open;
+    count(seen, &event["message"]);
+}
+
+/// Until the result comes, messages are all that tells what was used: exact for input, a lower bound for output.
+fn count(seen: &mut Seen, message: &Value) {
+    let Some(id) = message["id"].as_str().filter(|id| Some(*id) != seen.counted.as_deref()) else {
+        return;
+    };
+    seen.counted = Some(clip(id, 128));
+    if seen.counting == Counting::Session {
+        return;
+    }
+    let usage = &message["usage"];
+    let input = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
+    seen.add(sum(usage, &input), sum(usage, &["output_tokens"]));
+}
+
+/// `subtype` says `success` for a rejected key too; only `is_error` counts.
+fn result(seen: &mut Seen, event: &Value) {
+    total(seen, event);
+    for denial in event["permission_denials"].as_array().into_iter().flatten() {
+        seen.deny(denial["tool_name"].as_str().unwrap_or("a tool"));
+    }
+    if event["is_error"] == true {
+        match named(event, "api_error_status") {
+            Some(class) => seen.trouble(class),
+            None if seen.in_trouble() => {}
+            None => seen.trouble(Class::failed(why(event))),
+        }
+    } else {
+        seen.progress();
+    }
+    seen.finish = Finish::Done;
+}
+
+/// These sums begin with the session, unlike `usage` beside them.
+fn total(seen: &mut Seen, event: &Value) {
+    let models = || event["modelUsage"].as_object().into_iter().flatten().map(|(_, model)| model);
+    let of = |names: &[&str]| models().map(|model| sum(model, names)).sum::<u64>();
+    seen.counting = Counting::Session;
+    let input = ["inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"];
+    seen.usage.input_tokens = Some(of(&input));
+    seen.usage.output_tokens = Some(of(&["outputTokens"]));
+    seen.usage.cost_microusd = event["total_cost_usd"].as_f64().and_then(microusd);
+}
+
+fn sum(of: &Value, names: &[&str]) -> u64 {
+    names.iter().filter_map(|name| of[name].as_u64()).fold(0, u64::saturating_add)
+}
+
+/// By the name of the error first: it says more than the status.
+fn named(event: &Value, status: &str) -> Option<Class> {
+    match event["error"].as_str() {
+        Some("authentication_failed") => Some(Class::Auth { said: why(event) }),
+        Some("rate_limit") => Some(Class::RateLimited),
+        _ => event[status].as_u64().and_then(Class::of_status),
+    }
+}
+
+/// The most telling of the words that the event has; never its text.
+fn why(event: &Value) -> String {
+    let words = ["error", "api_error_type", "terminal_reason", "subtype"];
+    let word = |name: &&str| event[*name].as_str().filter(|word| *word != "unknown");
+    clip(words.iter().find_map(word).unwrap_or("it says that it failed"), 60)
+}

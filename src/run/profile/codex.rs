@@ -1,0 +1,99 @@
+//! Codex: the command line of `codex exec`, and the events of `--json`. What its commands print is not read.
+//!
+//! Its errors have no code but a message of its own making, whose fixed beginnings are compared. When a usage limit ends
+//! it says only in prose, so we do not know. Under `read-only` it reports no denial: its model is offered no way to write.
+
+use super::reader::Stream;
+use super::report::{Class, Counting, Finish, Seen, is_session};
+use super::{Access, Options, argv};
+use serde_json::Value;
+
+pub(super) const ENV: &[&str] = &["OPENAI_*", "CODEX_*"];
+
+/// Fixed beginnings of its messages that are followed by a status.
+const BEFORE_STATUS: &[&str] = &["unexpected status ", "exceeded retry limit, last status: "];
+
+/// No `-C`: it works in the run's directory, which may be another tree than the repository's own.
+pub(super) fn args(options: &Options) -> Vec<String> {
+    let sandbox = match options.access {
+        Access::Write => "workspace-write",
+        Access::ReadOnly => "read-only",
+    };
+    let mut args = argv(["exec", "--json", "-s", sandbox]);
+    if let Some(resume) = options.resume.as_deref().filter(|id| is_session(id)) {
+        args.extend(argv(["resume", resume]));
+    }
+    args.extend(argv(["--", "{prompt}"]));
+    args
+}
+
+pub(super) fn read(seen: &mut Seen, stream: Stream, line: &[u8]) {
+    if stream == Stream::Stderr || !line.starts_with(b"{") {
+        return;
+    }
+    let Ok(event) = serde_json::from_slice::<Value>(line) else { return };
+    match event["type"].as_str() {
+        Some("thread.started") => seen.session(event["thread_id"].as_str().unwrap_or("")),
+        Some("turn.started") => seen.finish = Finish::Open,
+        Some("item.started" | "item.updated" | "item.completed") => item(seen, &event["item"]),
+        Some("error") => {
+            if let Some(class) = said(event["message"].as_str().unwrap_or("")) {
+                seen.trouble(class);
+            }
+        }
+        Some("turn.completed") => {
+            total(seen, &event["usage"]);
+            seen.progress();
+            seen.finish = Finish::Done;
+        }
+        Some("turn.failed") => {
+            let class = said(event["error"]["message"].as_str().unwrap_or(""));
+            seen.trouble(class.unwrap_or_else(|| Class::failed("the turn failed")));
+            seen.finish = Finish::Done;
+        }
+        _ => {}
+    }
+}
+
+/// Items come from the model, except the warnings.
+fn item(seen: &mut Seen, item: &Value) {
+    if item["type"] == "error" {
+        return;
+    }
+    seen.progress();
+    if item["status"] == "declined" {
+        seen.deny(item["type"].as_str().unwrap_or("a tool"));
+    }
+}
+
+/// The sums begin with the thread, and the input's includes what was cached.
+fn total(seen: &mut Seen, usage: &Value) {
+    seen.counting = Counting::Session;
+    seen.usage.input_tokens = usage["input_tokens"].as_u64();
+    seen.usage.output_tokens = usage["output_tokens"].as_u64();
+}
+
+fn said(message: &str) -> Option<Class> {
+    let message = cause(message);
+    let status = BEFORE_STATUS.iter().find_map(|start| message.strip_prefix(start));
+    if let Some(rest) = status {
+        return rest.get(..3)?.parse().ok().and_then(Class::of_status);
+    }
+    // It writes them with either apostrophe.
+    let plain = message.replace('\u{2019}', "'");
+    if plain.starts_with("You've hit your usage limit") {
+        return Some(Class::UsageLimit { until: None });
+    }
+    if plain.starts_with("We're currently experiencing high demand") {
+        return Some(Class::Overloaded { said: "the provider cannot serve now".to_owned() });
+    }
+    plain.starts_with("Connection failed").then_some(Class::Unreachable)
+}
+
+/// While it retries, the cause stands in brackets: `Reconnecting... 2/5 (cause)`.
+fn cause(message: &str) -> &str {
+    match message.strip_prefix("Reconnecting... ") {
+        Some(retry) => retry.split_once('(').map_or(retry, |(_, cause)| cause),
+        None => message,
+    }
+}

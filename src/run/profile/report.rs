@@ -1,0 +1,178 @@
+//! What a run's output has said so far: its session, what it used, what stands in its way. It reads no output itself.
+
+use super::Profile;
+use crate::model::{Timestamp, Usage, clip};
+use serde::{Deserialize, Serialize};
+
+/// Different tools that are named when something was denied.
+const DENIED_MAX: usize = 5;
+
+/// What an agent's own events say, current while it runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub profile: Option<Profile>,
+    pub usage: Usage,
+    pub counting: Counting,
+    pub class: Option<Class>,
+    pub finish: Finish,
+}
+
+impl Report {
+    pub fn session(&self) -> Option<&str> {
+        self.usage.session.as_deref()
+    }
+
+    /// What this run used; `previous`: what its resumed session had used before.
+    pub fn usage_since(&self, previous: &Usage) -> Usage {
+        match self.counting {
+            Counting::Run => self.usage.clone(),
+            Counting::Session => self.usage.since(previous),
+        }
+    }
+}
+
+/// From where the numbers of a report count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counting {
+    /// From the start of this run.
+    #[default]
+    Run,
+    /// From the beginning of the session, earlier runs included.
+    Session,
+}
+
+/// Whether the agent came to the end of its work, whatever that end was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Finish {
+    /// It tells nothing of the kind, or we did not see all that it told.
+    #[default]
+    Unknown,
+    Open,
+    Done,
+}
+
+/// What stands in an agent's way. All but `Denied` are over as soon as the model answers again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    UsageLimit {
+        until: Option<Timestamp>,
+    },
+    /// A plain 429. With an API key a spent allowance looks the same.
+    RateLimited,
+    Auth {
+        said: String,
+    },
+    Denied {
+        what: String,
+    },
+    /// The provider answers, but cannot serve: 5xx.
+    Overloaded {
+        said: String,
+    },
+    Unreachable,
+    /// The agent says that it failed, for another reason.
+    Failed {
+        how: String,
+    },
+}
+
+impl Class {
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::UsageLimit { .. } => "usage-limit",
+            Self::RateLimited => "rate-limited",
+            Self::Auth { .. } => "auth",
+            Self::Denied { .. } => "denied",
+            Self::Overloaded { .. } => "overloaded",
+            Self::Unreachable => "unreachable",
+            Self::Failed { .. } => "failed",
+        }
+    }
+
+    /// What an HTTP status means for a run; `None`: nothing in particular.
+    pub(super) fn of_status(status: u64) -> Option<Self> {
+        match status {
+            401 | 403 => Some(Self::Auth { said: format!("the provider answers {status}") }),
+            429 => Some(Self::RateLimited),
+            500..=599 => Some(Self::Overloaded { said: format!("the provider answers {status}") }),
+            _ => None,
+        }
+    }
+
+    pub(super) fn failed(how: impl Into<String>) -> Self {
+        Self::Failed { how: how.into() }
+    }
+}
+
+/// What a reader collects.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) usage: Usage,
+    pub(super) counting: Counting,
+    pub(super) finish: Finish,
+    trouble: Option<Class>,
+    denied: Vec<String>,
+    /// The model's message that was counted last, so that its parts are not counted again.
+    pub(super) counted: Option<String>,
+}
+
+impl Seen {
+    pub(super) fn session(&mut self, id: &str) {
+        if is_session(id) {
+            self.usage.session = Some(id.to_owned());
+        }
+    }
+
+    /// The model has answered: what stood in the way does so no more.
+    pub(super) fn progress(&mut self) {
+        self.trouble = None;
+    }
+
+    /// Tokens of one more answer.
+    pub(super) fn add(&mut self, input: u64, output: u64) {
+        let plus = |sum: &mut Option<u64>, more| *sum = Some(sum.unwrap_or(0).saturating_add(more));
+        plus(&mut self.usage.input_tokens, input);
+        plus(&mut self.usage.output_tokens, output);
+    }
+
+    /// A limit that says until when is not forgotten for the plain 429 that it comes with.
+    pub(super) fn trouble(&mut self, class: Class) {
+        let known = matches!(self.trouble, Some(Class::UsageLimit { .. }));
+        if !(known && class == Class::RateLimited) {
+            self.trouble = Some(class);
+        }
+    }
+
+    pub(super) fn in_trouble(&self) -> bool {
+        self.trouble.is_some()
+    }
+
+    pub(super) fn deny(&mut self, tool: &str) {
+        let tool = clip(tool, 40);
+        if self.denied.len() < DENIED_MAX && !self.denied.contains(&tool) {
+            self.denied.push(tool);
+        }
+    }
+
+    pub(super) fn class(&self) -> Option<Class> {
+        let denied = || Class::Denied { what: self.denied.join(", ") };
+        self.trouble.clone().or_else(|| (!self.denied.is_empty()).then(denied))
+    }
+}
+
+/// Ids become arguments of later command lines: nothing that could be taken for a flag.
+pub(super) fn is_session(id: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (1..=128).contains(&id.len()) && !id.starts_with('-') && id.chars().all(plain)
+}
+
+/// Dollars as an agent writes them, in millionths.
+pub(super) fn microusd(dollars: f64) -> Option<u64> {
+    whole(dollars * 1e6)
+}
+
+/// Beyond a million millions it is no count but a mistake.
+pub(super) fn whole(number: f64) -> Option<u64> {
+    (0.0..1e12).contains(&number).then(|| number.round() as u64)
+}

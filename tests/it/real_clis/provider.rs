@@ -1,0 +1,55 @@
+//! The scripted provider that a real CLI talks to, on loopback. It knows no CLI.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// What it has the CLI write into `hello.txt`.
+pub(crate) const WROTE: &str = "it's \"quoted\" `and` $HOME\n";
+
+/// A provider that answers as scripted; it ends with this value.
+pub(crate) enum Provider {
+    Scripted(Child),
+    /// Nobody listens there.
+    Refusing(u16),
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        if let Self::Scripted(child) = self {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
+
+impl Provider {
+    pub(crate) fn start(dir: &Path, mode: &str) -> Self {
+        if mode == "refused" {
+            let bound = TcpListener::bind("127.0.0.1:0").unwrap();
+            return Self::Refusing(bound.local_addr().unwrap().port());
+        }
+        let script = serde_json::json!({"path": "hello.txt", "content": WROTE, "final": "done"});
+        std::fs::write(dir.join("script.json"), script.to_string()).unwrap();
+        let mut command = Command::new("python3");
+        command.arg(crate::scenarios::root("tests/real-clis/mock_llm.py"));
+        command.args(["--port", "0", "--script", "script.json", "--log", "requests.jsonl"]);
+        if !mode.is_empty() {
+            command.args(["--fail", mode]);
+        }
+        Self::Scripted(command.current_dir(dir).stdout(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Asked once: it is the first line that a scripted one prints.
+    pub(crate) fn port(&mut self) -> u16 {
+        match self {
+            Self::Refusing(port) => *port,
+            Self::Scripted(child) => {
+                let mut line = String::new();
+                BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+                line.trim().rsplit(':').next().unwrap().parse().unwrap()
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! One CLI in a temporary place of its own: home, repositories, scripted providers, shim. What must come out is the tests' matter.
+
+use super::provider::{Provider, WROTE};
+use crate::runs::stage::{Stage, wait_until};
+use agency::config::Profile;
+use agency::model::RunEnd;
+use agency::run::environment::{Names, of_run};
+use agency::run::profile::{Access, Launch, Options, find, launch, word};
+use agency::run::{Executor as _, Limits, RunSpec, Values, expand};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::sync::{Mutex, MutexGuard};
+use uuid::Uuid;
+
+/// Nothing of it may be taken for a flag or by a shell.
+const PROMPT: &str = "--write `hello.txt`; echo $HOME \"now\" && {repo}";
+/// One CLI at a time: each is given a machine's full attention, so that limits of seconds mean something.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Case {
+    /// Of the provider: one of its `--fail` modes, `refused`, or empty for a provider that works.
+    pub(crate) mode: &'static str,
+    pub(crate) access: Access,
+    /// A limit of ours that ends it.
+    pub(crate) wall_s: Option<u64>,
+    /// What its stream must say while it runs; then we stop it.
+    pub(crate) trouble: Option<&'static str>,
+    pub(crate) env: &'static [(&'static str, &'static str)],
+    pub(crate) wanted: &'static str,
+}
+
+impl Case {
+    fn name(&self) -> String {
+        let env: String = self.env.iter().map(|(name, _)| format!("-{name}")).collect();
+        let wall = self.wall_s.map(|wall| format!("-{wall}s")).unwrap_or_default();
+        format!("case-{}-{:?}{wall}{env}", self.mode, self.access)
+    }
+}
+
+pub(crate) struct Room {
+    profile: Profile,
+    program: PathBuf,
+    path: OsString,
+    session: Uuid,
+    stage: Stage,
+    dir: TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Room {
+    /// `None`, and a line that says so, where the CLI is not installed.
+    #[expect(clippy::print_stderr, reason = "a test that proves nothing should say so")]
+    pub(crate) async fn open(profile: Profile) -> Option<Self> {
+        let own = std::env::var_os("PATH").unwrap();
+        let mut dirs: Vec<PathBuf> = std::env::split_paths(&own).collect();
+        if let Some(prefix) = std::env::var_os("AGENCY_TEST_CLIS") {
+            dirs.insert(0, PathBuf::from(prefix).join("bin"));
+        }
+        let path = std::env::join_paths(dirs).unwrap();
+        let python = || Command::new("python3").arg("-V").stdout(Stdio::null()).status().is_ok();
+        let Some(program) = find(profile, &path).filter(|_| python()) else {
+            eprintln!("skipped: no `{}` or no python3 (tests/real-clis/install)", word(profile));
+            return None;
+        };
+        let turn = TURN.lock().await;
+        let dir = tempfile::tempdir().unwrap();
+        let stage = Stage::new(dir.path());
+        let session = Uuid::new_v4();
+        Some(Self { profile, program, path, session, stage, dir, _turn: turn })
+    }
+
+    pub(crate) fn session(&self) -> Uuid {
+        self.session
+    }
+
+    /// All at once; the ends are in the order of the cases.
+    pub(crate) async fn play(&mut self, cases: &[Case]) -> Vec<RunEnd> {
+        let mut providers: Vec<Provider> = cases.iter().map(|case| self.prepare(case)).collect();
+        let mut specs = Vec::new();
+        for (case, provider) in cases.iter().zip(&mut providers) {
+            specs.push(self.spec(case, provider.port(), None));
+        }
+        specs.iter().for_each(|spec| self.stage.start(spec));
+        for (case, spec) in cases.iter().zip(&specs) {
+            self.stop_in_trouble(case, spec).await;
+        }
+        let mut ends = Vec::new();
+        while ends.len() < cases.len() {
+            ends.push(self.stage.end().await);
+        }
+        specs.iter().for_each(|spec| self.report(spec));
+        let of = |spec: &RunSpec| ends.iter().find(|end| end.run == spec.spawn.run).cloned();
+        let ends: Vec<RunEnd> = specs.iter().filter_map(of).collect();
+        for (case, end) in cases.iter().zip(&ends) {
+            self.check(case, end);
+        }
+        ends
+    }
+
+    async fn stop_in_trouble(&self, case: &Case, spec: &RunSpec) {
+        let Some(wanted) = case.trouble else { return };
+        let folder = self.stage.folder(spec);
+        let trouble = || folder.usage().and_then(|file| file.trouble);
+        let what = format!("`{wanted}` is known while {} runs", case.name());
+        wait_until(&what, || trouble().as_deref() == Some(wanted)).await;
+        self.stage.executor.cancel(&spec.spawn.run, "seen", Duration::ZERO).unwrap();
+    }
+
+    /// The same case again, in the session of its first run.
+    pub(crate) async fn resume(&mut self, case: &Case, first: &RunEnd) -> RunEnd {
+        let mut provider = Provider::start(&self.dir.path().join(case.name()), case.mode);
+        let spec = self.spec(case, provider.port(), first.usage.session.clone());
+        let end = self.stage.play(&spec).await;
+        self.report(&spec);
+        assert_eq!(end.outcome.word(), case.wanted, "resumed: {:?}\n{}", end.outcome, end.tail);
+        end
+    }
+
+    fn wrote(&self, case: &Case) -> PathBuf {
+        self.repo(case).join("hello.txt")
+    }
+
+    pub(crate) fn has_commits(&self, case: &Case) -> bool {
+        let head = git(&self.repo(case)).args(["rev-parse", "-q", "--verify", "HEAD"]).output();
+        head.unwrap().status.success()
+    }
+
+    fn check(&self, case: &Case, end: &RunEnd) {
+        let shown = format!("{case:?} ended as {:?}\n{}", end.outcome, end.tail);
+        assert_eq!(end.outcome.word(), case.wanted, "{shown}");
+        let wrote = std::fs::read_to_string(self.wrote(case)).unwrap_or_default();
+        let works = case.mode.is_empty() && case.access == Access::Write;
+        assert_eq!(wrote, if works { WROTE } else { "" }, "{shown}");
+        if works {
+            let log = self.dir.path().join(case.name()).join("requests.jsonl");
+            let prompt = serde_json::to_string(PROMPT).unwrap();
+            let log = std::fs::read_to_string(log).unwrap();
+            assert!(log.contains(prompt.trim_matches('"')), "the prompt did not arrive whole");
+        }
+    }
+
+    /// For people who run this with `--nocapture`.
+    #[expect(clippy::print_stderr, reason = "what was measured is worth more than a verdict")]
+    fn report(&self, spec: &RunSpec) {
+        let exit = &self.stage.json(spec, "exit.json");
+        let usage = &self.stage.json(spec, "usage.json");
+        let case = spec.dir.parent().unwrap().file_name().unwrap().display();
+        let name = word(self.profile);
+        let (how, wall, outcome) = (&exit["how"], &exit["wall_ms"], &usage["outcome"]);
+        eprintln!("{name} {case}: {how} after {wall} ms: {outcome}, trouble {}", usage["trouble"]);
+    }
+
+    fn repo(&self, case: &Case) -> PathBuf {
+        self.dir.path().join(case.name()).join("repo")
+    }
+
+    fn prepare(&self, case: &Case) -> Provider {
+        let repo = self.repo(case);
+        std::fs::create_dir_all(&repo).unwrap();
+        assert!(git(&repo).args(["init", "-q"]).status().unwrap().success());
+        let place = repo.parent().unwrap();
+        let provider = Provider::start(place, case.mode);
+        let gemini = r#"{"security":{"auth":{"selectedType":"gemini-api-key"}},"privacy":{"usageStatisticsEnabled":false}}"#;
+        write(&place.join("home/.gemini/settings.json"), gemini);
+        provider
+    }
+
+    fn spec(&self, case: &Case, port: u16, resume: Option<String>) -> RunSpec {
+        let repo = self.repo(case);
+        let home = repo.parent().unwrap().join("home");
+        write(&home.join(".codex/config.toml"), &codex_config(port));
+        let options = Options {
+            program: Some(self.program.clone()),
+            session: Some(self.session),
+            resume: resume.clone(),
+            access: case.access,
+            budget_usd: None,
+        };
+        let launch = launch(self.profile, &options);
+        let mut spec = self.stage.spec("");
+        spec.spawn.prompt = PROMPT.to_owned();
+        spec.spawn.resume = resume;
+        spec.repo = repo.clone();
+        spec.dir = repo;
+        spec.profile = Some(self.profile);
+        spec.limits = Limits { wall_s: Some(case.wall_s.unwrap_or(35)), grace_s: 2, ..spec.limits };
+        spec.argv = argv(&launch, &spec);
+        spec.env = self.env(case, port, &home, &launch, &spec);
+        spec
+    }
+
+    /// Through the same list that every run's environment goes through.
+    fn env(
+        &self,
+        case: &Case,
+        port: u16,
+        home: &Path,
+        launch: &Launch,
+        spec: &RunSpec,
+    ) -> Vec<(String, String)> {
+        let base = format!("http://127.0.0.1:{port}");
+        // Whoever wants to leave the machine meets a closed door.
+        let nowhere = "http://127.0.0.1:9";
+        let mut from: Vec<(String, String)> = [
+            ("PATH", self.path.to_str().unwrap()),
+            ("HOME", home.to_str().unwrap()),
+            ("HTTP_PROXY", nowhere),
+            ("HTTPS_PROXY", nowhere),
+            ("NO_PROXY", "127.0.0.1"),
+            ("ANTHROPIC_BASE_URL", &base),
+            ("ANTHROPIC_API_KEY", "fake"),
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+            ("OPENAI_API_KEY", "fake"),
+            ("OPENAI_API_BASE", &format!("{base}/v1")),
+            ("GEMINI_API_KEY", "fake"),
+            ("GEMINI_MODEL", "gemini-2.5-pro"),
+            ("GOOGLE_GEMINI_BASE_URL", &base),
+            ("AIDER_MODEL", "openai/gpt-4o"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec();
+        from.retain(|(name, _)| !case.env.iter().any(|(other, _)| other == name));
+        from.extend(case.env.iter().map(|(name, value)| ((*name).into(), (*value).into())));
+        let names = Names { extra: &launch.env_names, never: &[] };
+        let mut env = of_run(from, names, &spec.spawn, &spec.repo, &spec.protocol);
+        env.extend(launch.env_set.iter().cloned());
+        env
+    }
+}
+
+fn argv(launch: &Launch, spec: &RunSpec) -> Vec<String> {
+    let values = Values {
+        prompt: &spec.spawn.prompt,
+        prompt_file: Path::new("/nowhere/prompt.md"),
+        repo: &spec.repo,
+        run: &spec.spawn.run,
+        task: &spec.spawn.task,
+    };
+    expand(&launch.argv_template, &values)
+}
+
+/// One retry, so that a failure takes seconds.
+fn codex_config(port: u16) -> String {
+    format!(
+        "model_provider = \"mock\"\n\
+         [analytics]\nenabled = false\n\
+         [model_providers.mock]\nname = \"mock\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\n\
+         env_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"\n\
+         request_max_retries = 1\nstream_max_retries = 1\n"
+    )
+}
+
+fn git(repo: &Path) -> Command {
+    let mut git = Command::new("git");
+    git.current_dir(repo)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null");
+    git.stdout(Stdio::null());
+    git
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
