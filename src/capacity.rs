@@ -2,6 +2,7 @@
 //! agent that fails again and again (SU-06). It starts nothing and knows no protocol.
 
 use crate::model::Ticks;
+use chrono::NaiveDate;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,6 +17,20 @@ pub struct Limits {
     pub all: u32,
     pub per_repo: u32,
     pub per_agent: u32,
+    /// What all runs of one day (UTC) may cost, in millionths of a dollar (SU-07).
+    pub cost_per_day: Option<u64>,
+}
+
+/// What a repository's runs have cost on a day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Spent {
+    day: NaiveDate,
+    micro_usd: u64,
+}
+
+/// Millionths of a dollar: money is counted, not approximated. Configured sums are small and never negative.
+pub fn micro_usd(usd: f64) -> u64 {
+    (usd * 1e6).round() as u64
 }
 
 /// Who wants to start a run.
@@ -34,6 +49,8 @@ struct Inner {
     running: Vec<Asker>,
     waiting: VecDeque<(Asker, oneshot::Sender<Permit>)>,
     breakers: BTreeMap<String, Breaker>,
+    /// By repository.
+    spent: BTreeMap<String, Spent>,
 }
 
 #[derive(Default)]
@@ -61,8 +78,13 @@ impl Drop for Permit {
 
 impl Capacity {
     pub fn new(limits: Limits) -> Self {
-        let (running, waiting, breakers) = (Vec::new(), VecDeque::new(), BTreeMap::new());
-        Self(Arc::new(Mutex::new(Inner { limits, running, waiting, breakers })))
+        Self(Arc::new(Mutex::new(Inner {
+            limits,
+            running: Vec::new(),
+            waiting: VecDeque::new(),
+            breakers: BTreeMap::new(),
+            spent: BTreeMap::new(),
+        })))
     }
 
     /// The permit comes when there is room: the longest waiter that fits is first.
@@ -108,11 +130,35 @@ impl Capacity {
         Some(WINDOW)
     }
 
+    /// What this repository's runs have cost today, as its folders say. Replaces what was counted for it.
+    pub fn set_spent(&self, repo: &str, day: NaiveDate, micro_usd: u64) {
+        self.lock().spent.insert(repo.to_owned(), Spent { day, micro_usd });
+    }
+
+    /// A run has cost something. Returns what the day has cost in all, if this passed the cap.
+    pub fn note_cost(&self, repo: &str, day: NaiveDate, micro_usd: u64) -> Option<u64> {
+        let mut inner = self.lock();
+        let cap = inner.limits.cost_per_day?;
+        let before = inner.spent_on(day);
+        let spent = inner.spent.entry(repo.to_owned()).or_insert(Spent { day, micro_usd: 0 });
+        if spent.day != day {
+            *spent = Spent { day, micro_usd: 0 };
+        }
+        spent.micro_usd = spent.micro_usd.saturating_add(micro_usd);
+        let after = inner.spent_on(day);
+        (before < cap && after >= cap).then_some(after)
+    }
+
     /// Looks again when the breaker closes.
     fn reopen_later(&self) {
+        self.look_again_in(WINDOW + Duration::from_secs(1));
+    }
+
+    /// For what ends by time alone.
+    pub fn look_again_in(&self, wait: Duration) {
         let capacity = self.clone();
         tokio::spawn(async move {
-            tokio::time::sleep(WINDOW + Duration::from_secs(1)).await;
+            tokio::time::sleep(wait).await;
             capacity.admit(crate::clock::now().ticks);
         });
     }
@@ -139,13 +185,19 @@ impl Capacity {
 }
 
 impl Inner {
+    fn spent_on(&self, day: NaiveDate) -> u64 {
+        self.spent.values().filter(|spent| spent.day == day).map(|spent| spent.micro_usd).sum()
+    }
+
     fn fits(&self, asker: &Asker, now: Ticks) -> bool {
         let count = |same: &dyn Fn(&Asker) -> bool| {
             u32::try_from(self.running.iter().filter(|running| same(running)).count())
                 .unwrap_or(u32::MAX)
         };
         let closed = |breaker: &Breaker| breaker.open_until.is_none_or(|until| until <= now);
-        count(&|_| true) < self.limits.all
+        let today = crate::clock::now().wall.date_naive();
+        self.limits.cost_per_day.is_none_or(|cap| self.spent_on(today) < cap)
+            && count(&|_| true) < self.limits.all
             && count(&|running| running.repo == asker.repo) < self.limits.per_repo
             && count(&|running| running.agent == asker.agent) < self.limits.per_agent
             && self.breakers.get(&asker.agent).is_none_or(closed)
@@ -161,7 +213,7 @@ mod tests {
     }
 
     fn capacity(all: u32, per_repo: u32, per_agent: u32) -> Capacity {
-        Capacity::new(Limits { all, per_repo, per_agent })
+        Capacity::new(Limits { all, per_repo, per_agent, cost_per_day: None })
     }
 
     // covers: SU-08
@@ -222,5 +274,24 @@ mod tests {
             "nobody starts while it is open"
         );
         assert!(capacity.ask(asker("codex", "a")).try_recv().is_ok(), "others do");
+    }
+
+    // covers: SU-07
+    #[test]
+    fn past_the_days_cap_nobody_starts_and_it_is_told_once() {
+        let limits = Limits { all: 9, per_repo: 9, per_agent: 9, cost_per_day: Some(1_000_000) };
+        let capacity = Capacity::new(limits);
+        let today = crate::clock::now().wall.date_naive();
+        let yesterday = today.pred_opt().unwrap();
+        capacity.set_spent("a", yesterday, 9_000_000);
+        capacity.set_spent("b", today, 400_000);
+        assert!(capacity.ask(asker("codex", "a")).try_recv().is_ok(), "yesterday does not count");
+        assert_eq!(capacity.note_cost("a", today, 500_000), None);
+        assert_eq!(capacity.note_cost("a", today, 200_000), Some(1_100_000));
+        assert_eq!(capacity.note_cost("b", today, 200_000), None, "once");
+        let mut waiter = capacity.ask(asker("codex", "c"));
+        assert!(waiter.try_recv().is_err());
+        capacity.set_limits(Limits { cost_per_day: Some(5_000_000), ..limits });
+        assert!(waiter.try_recv().is_ok(), "a higher cap lets it go on");
     }
 }

@@ -2,6 +2,7 @@
 //! It owns everything about its repository and knows no protocol's words.
 
 mod command;
+mod ends;
 mod leases;
 mod open;
 mod protocols;
@@ -17,8 +18,8 @@ use crate::apply::{Applied, Hands, Later};
 use crate::capacity::{Asker, Permit};
 use crate::clock;
 use crate::model::{
-    Answer, Cause, Command, Deadline, Effect, Escalation, FileSeen, FileState, Keyed, Outcome,
-    RuleId, RunEvent, RunId, Seat, Severity, TreeRef, Wake,
+    Answer, Command, Deadline, Effect, FileSeen, FileState, Keyed, RunEvent, RunId, Seat, TreeRef,
+    Wake,
 };
 use crate::read;
 use crate::repository::Repository;
@@ -329,37 +330,13 @@ impl Workspace {
         tracing::info!(run = %end.run, outcome = end.outcome.word(), "ended");
         let run = end.run.clone();
         let entry = Entry::Ran { run: run.to_string(), outcome: end.outcome.sentence() };
-        self.note_end(&run, &end.outcome);
+        self.note_end(end);
         self.look_at_everything().await;
         self.absorb_all(&Wake::Run(event));
         self.work().await?;
         self.note(&entry, Durability::Synced)?;
         self.hands.executor.acknowledge(&run)?;
         Ok(())
-    }
-
-    /// Gives the place back, and tells the owner when an agent fails so often that it is not started for a while.
-    fn note_end(&mut self, run: &RunId, outcome: &Outcome) {
-        let Some(Running { agent, .. }) = self.running.remove(run) else { return };
-        let capacity = &self.settings.capacity;
-        let opened = match outcome {
-            Outcome::Ok => {
-                capacity.note_success(&agent);
-                None
-            }
-            Outcome::Crash { .. }
-            | Outcome::Timeout { .. }
-            | Outcome::Lost
-            | Outcome::Auth { .. } => capacity.note_failure(&agent, clock::now().ticks),
-            Outcome::Stopped { .. } | Outcome::UsageLimit { .. } | Outcome::Denied { .. } => None,
-        };
-        let Some(pause) = opened else { return };
-        let now = clock::now();
-        let key = crate::model::Key::new(format!("breaker-{agent}-{}", now.ticks.0));
-        let told = self.hands.outbox.raise(&breaker(&agent, pause, outcome), &key, now.wall);
-        if let Err(error) = told {
-            tracing::error!(%error, %agent, "an open breaker cannot be told");
-        }
     }
 
     fn on_later(&mut self, later: Later) -> Result<(), WorkspaceError> {
@@ -496,30 +473,6 @@ impl Workspace {
     fn is_quiet(&self) -> bool {
         let open = self.slots.iter().any(|slot| slot.open().next().is_some());
         self.running.is_empty() && !open && self.deadline().is_none()
-    }
-}
-
-fn breaker(agent: &str, pause: Duration, last: &Outcome) -> Escalation {
-    let minutes = pause.as_secs() / 60;
-    Escalation {
-        cause: Cause {
-            protocol: "agency".to_owned(),
-            rule: RuleId::new("SU-06"),
-            subject: format!("breaker {agent}"),
-            epoch: clock::now().ticks.0,
-        },
-        severity: Severity::Critical,
-        holds: false,
-        summary: format!(
-            "`{agent}` failed five times within {minutes} min; the last run {}",
-            last.sentence()
-        ),
-        what: format!("Runs of `{agent}` fail one after the other, in whatever repository."),
-        did: format!("No run of `{agent}` is started for {minutes} min."),
-        wont: "We do not burn tries on an agent that cannot work.".to_owned(),
-        resolve: "agency logs RUN (then put the agent right; it is tried again by itself)"
-            .to_owned(),
-        evidence: Vec::new(),
     }
 }
 

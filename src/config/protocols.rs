@@ -38,7 +38,7 @@ pub(super) fn read_limits(spot: &mut Spot<'_>, mut limits: Limits) -> Option<Lim
 }
 
 /// `loop`: the review loop.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LoopConfig {
     /// spec 1 §2: a flag older than this is refused.
     pub flag_max_age: Duration,
@@ -51,6 +51,8 @@ pub struct LoopConfig {
     /// The owner's own command lines, each for `sh -c`.
     pub gates: Vec<String>,
     pub push: bool,
+    /// What the runs of one step may cost before the owner is asked.
+    pub cost_per_step_usd: Option<f64>,
 }
 
 impl Default for LoopConfig {
@@ -63,6 +65,7 @@ impl Default for LoopConfig {
             settle: 30 * SECOND,
             gates: Vec::new(),
             push: false,
+            cost_per_step_usd: None,
         }
     }
 }
@@ -76,6 +79,7 @@ pub(super) fn read_loop(spot: &mut Spot<'_>, mut limits: LoopConfig) -> Option<L
         keys.set("settle", &mut limits.settle, duration(Duration::ZERO));
         keys.set("gates", &mut limits.gates, list(text));
         keys.set("push", &mut limits.push, yes_or_no);
+        keys.set("cost_per_step_usd", &mut limits.cost_per_step_usd, optional(dollars));
     })?;
     Some(limits)
 }

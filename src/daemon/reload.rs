@@ -72,9 +72,11 @@ impl Source {
 /// How many runs a configuration allows.
 pub fn limits(config: &Config) -> capacity::Limits {
     let wanted = &config.limits;
+    let cost_per_day = wanted.cost_per_day_usd.map(capacity::micro_usd);
     capacity::Limits {
         all: wanted.parallel,
         per_repo: wanted.per_repo,
         per_agent: wanted.per_agent,
+        cost_per_day,
     }
 }

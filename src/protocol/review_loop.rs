@@ -47,6 +47,8 @@ pub struct Limits {
     pub max_rounds: u32,
     pub settle: Duration,
     pub push: bool,
+    /// What the runs of one step may cost, in millionths of a dollar.
+    pub cost_per_step: Option<u64>,
     /// Tries after the first and the first wait between them, for each seat.
     pub tries: BTreeMap<Seat, (u32, Duration)>,
 }
@@ -59,6 +61,7 @@ impl Default for Limits {
             max_rounds: 8,
             settle: Duration::from_secs(30),
             push: false,
+            cost_per_step: None,
             tries: BTreeMap::new(),
         }
     }

@@ -1,10 +1,13 @@
 //! From a spawn to a run: whose command line, which environment, which limits. It starts nothing.
 
 use super::environment::{self, Names};
+use super::profile::{self, Launch, Options, Profile};
 use super::spec::{Limits, RunSpec, Values, expand};
-use crate::config::{Agent, Config, Profile, Start};
+use crate::config::{Agent, Config, Start};
 use crate::model::Spawn;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use uuid::Uuid;
 
 /// What every run of one repository has in common.
 #[derive(Clone, Debug)]
@@ -34,6 +37,7 @@ impl Launcher {
     ) -> Result<RunSpec, NoAgent> {
         let no_agent = || NoAgent { seat: spawn.seat.to_string(), role: spawn.role.clone() };
         let (_, agent) = self.config.agent_for(&spawn.seat, &spawn.role).ok_or_else(no_agent)?;
+        let (launch, profile) = self.launch(agent, spawn);
         let values = Values {
             prompt: &spawn.prompt,
             prompt_file,
@@ -42,25 +46,59 @@ impl Launcher {
             task: &spawn.task,
         };
         Ok(RunSpec {
-            argv: expand(&template(agent), &values),
+            argv: expand(&launch.argv_template, &values),
             spawn: spawn.clone(),
             repo: self.repo.clone(),
             protocol: protocol.to_owned(),
             dir: dir.to_owned(),
-            env: self.environment(agent, spawn, protocol),
+            env: self.environment(agent, launch, spawn, protocol),
             limits: limits(agent),
+            profile,
         })
     }
 
-    fn environment(&self, agent: &Agent, spawn: &Spawn, protocol: &str) -> Vec<(String, String)> {
-        let mut extra = agent.env.clone();
-        if let Start::Profile(profile) = agent.start {
-            extra.extend(needs(profile).iter().map(|name| (*name).to_owned()));
+    /// By a built-in profile, or as the owner wrote it; whose output it will be is known in both cases.
+    fn launch(&self, agent: &Agent, spawn: &Spawn) -> (Launch, Option<Profile>) {
+        match &agent.start {
+            Start::Profile(profile) => {
+                let options = Options {
+                    program: self.path().and_then(|path| profile::find(*profile, OsStr::new(path))),
+                    session: Some(Uuid::new_v4()),
+                    resume: spawn.resume.clone(),
+                    budget_usd: agent.cost_per_run_usd,
+                    ..Options::default()
+                };
+                (profile::launch(*profile, &options), Some(*profile))
+            }
+            Start::Command(command) => {
+                let (env_names, env_set) = (Vec::new(), Vec::new());
+                let launch = Launch { argv_template: command.clone(), env_names, env_set };
+                (launch, profile::by_program(command))
+            }
         }
+    }
+
+    fn path(&self) -> Option<&str> {
+        let found = self.env.iter().find(|(name, _)| name == "PATH");
+        found.map(|(_, value)| value.as_str())
+    }
+
+    fn environment(
+        &self,
+        agent: &Agent,
+        launch: Launch,
+        spawn: &Spawn,
+        protocol: &str,
+    ) -> Vec<(String, String)> {
+        let extra: Vec<String> = agent.env.iter().cloned().chain(launch.env_names).collect();
         let never: Vec<String> =
             self.config.escalation.secret_names().into_iter().map(str::to_owned).collect();
         let names = Names { extra: &extra, never: &never };
-        environment::of_run(self.env.iter().cloned(), names, spawn, &self.repo, protocol)
+        let from = self.env.iter().cloned();
+        let mut env = environment::of_run(from, names, spawn, &self.repo, protocol);
+        env.retain(|(name, _)| launch.env_set.iter().all(|(set, _)| set != name));
+        env.extend(launch.env_set);
+        env
     }
 }
 
@@ -73,35 +111,56 @@ fn limits(agent: &Agent) -> Limits {
     }
 }
 
-fn template(agent: &Agent) -> Vec<String> {
-    match &agent.start {
-        Start::Command(command) => command.clone(),
-        Start::Profile(profile) => {
-            command_line(*profile).iter().map(|&word| word.to_owned()).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Env;
+    use crate::model::{RunId, Seat, TreeRef};
+
+    fn spawn(prompt: &str) -> Spawn {
+        Spawn {
+            run: RunId::new("r1"),
+            seat: Seat::new("codex"),
+            role: "reviewer".to_owned(),
+            tree: TreeRef::Main,
+            task: "6".to_owned(),
+            phase: "review".to_owned(),
+            prompt: prompt.to_owned(),
+            why: String::new(),
+            resume: None,
         }
     }
-}
 
-/// The headless command line of each CLI.
-#[rustfmt::skip]
-fn command_line(profile: Profile) -> &'static [&'static str] {
-    match profile {
-        Profile::Claude => &["claude", "-p", "{prompt}", "--output-format", "stream-json", "--verbose",
-            "--permission-mode", "acceptEdits"],
-        Profile::Codex => &["codex", "exec", "--json", "-s", "workspace-write", "-C", "{repo}", "{prompt}"],
-        Profile::Gemini => &["gemini", "-p", "{prompt}", "-o", "stream-json", "--approval-mode", "yolo",
-            "--skip-trust"],
-        Profile::Aider => &["aider", "--message", "{prompt}", "--yes-always", "--no-stream", "--no-pretty",
-            "--no-check-update", "--analytics-disable", "--no-auto-commits"],
+    fn launcher(yaml: &str) -> Launcher {
+        let config = Config::parse(yaml.as_bytes(), &Env::default()).unwrap();
+        let env = [("OPENAI_API_KEY", "k"), ("HOOK", "secret"), ("OTHER", "x"), ("HOME", "/h")];
+        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        Launcher { repo: "/r".into(), config, env }
     }
-}
 
-/// Variables that a CLI needs to sign in.
-fn needs(profile: Profile) -> &'static [&'static str] {
-    match profile {
-        Profile::Claude => &["ANTHROPIC_*", "CLAUDE_*"],
-        Profile::Codex => &["OPENAI_*", "CODEX_*"],
-        Profile::Gemini => &["GEMINI_*", "GOOGLE_*"],
-        Profile::Aider => &["AIDER_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*"],
+    // covers: SU-01, SE-02
+    #[test]
+    fn a_prompt_is_one_word_whatever_is_in_it() {
+        let launcher =
+            launcher("agents: { codex: { command: [run-it, --ask, \"{prompt}\", \"{repo}\"] } }\n");
+        let hostile = "--help; rm -rf / $(id) `id` {repo}\n'\"";
+        let spec =
+            launcher.spec(&spawn(hostile), "loop", Path::new("/r"), Path::new("/p")).unwrap();
+        assert_eq!(spec.argv, ["run-it", "--ask", hostile, "/r"]);
+        assert_eq!(spec.profile, None);
+    }
+
+    // covers: SE-03
+    #[test]
+    fn a_profile_gets_its_key_and_no_channels_secret() {
+        let launcher = launcher(
+            "agents: { codex: { profile: codex, env: [OTHER] } }\n\
+             escalation: { webhooks: [ { url: \"https://example.com/x\", secret_env: HOOK } ] }\n",
+        );
+        let spec = launcher.spec(&spawn("p"), "loop", Path::new("/r"), Path::new("/p")).unwrap();
+        let names: Vec<_> = spec.env.iter().map(|(name, _)| name.as_str()).collect();
+        assert!(names.contains(&"OPENAI_API_KEY") && names.contains(&"OTHER"), "{names:?}");
+        assert!(!names.contains(&"HOOK"), "{names:?}");
+        assert_eq!(spec.profile, Some(Profile::Codex));
     }
 }

@@ -80,6 +80,7 @@ impl Workspace {
         let mut workspace = Self::assemble(repository, git, settings)?;
         workspace.close_if_foreign(&origin)?;
         workspace.adopt_runs()?;
+        workspace.count_spent();
         Ok(workspace)
     }
 

@@ -2,6 +2,7 @@
 
 use super::Workspace;
 use super::slot::Slot;
+use crate::capacity::micro_usd;
 use crate::config::Config;
 use crate::model::{FileSeen, FileState, Interest, Seat};
 use crate::protocol::Protocol;
@@ -29,6 +30,7 @@ fn loop_limits(config: &Config) -> Limits {
         max_rounds: wanted.max_rounds,
         settle: wanted.settle,
         push: wanted.push,
+        cost_per_step: wanted.cost_per_step_usd.map(micro_usd),
         tries: tries.collect(),
     }
 }

@@ -112,6 +112,7 @@ fn resume(it: &ReviewLoop, _: &Command, _: Now) -> Outcome {
     let mut decision = it.builder();
     let text = release(it, &mut decision, "the owner resumed");
     decision.remember("refusals", Refusals { in_a_row: 0, ..memory.refusals.clone() });
+    decision.forget("spent");
     if let (Some(turn), Some(state)) = (&memory.turn, &memory.state) {
         decision.remember("turn", fresh_chance(it, turn, state));
     }

@@ -27,6 +27,8 @@ pub(super) struct Memory {
     pub(super) anchor: Option<Anchor>,
     pub(super) moving: Option<Moving>,
     pub(super) push: Option<PushDue>,
+    /// What the runs of the current step have cost since the owner was last asked, in millionths of a dollar.
+    pub(super) spent: u64,
     /// Rises with each `resume`, so that a cause that comes back is a new one.
     pub(super) epoch: u64,
 }
@@ -75,6 +77,9 @@ pub(super) struct Turn {
     pub(super) refused: bool,
     /// The last run of this turn that has ended, until it is dealt with.
     pub(super) ended: Option<Ended>,
+    /// The agent's own session, to go on with after a try that left no flag; as far as its CLI has one.
+    #[serde(default)]
+    pub(super) session: Option<String>,
     /// What the tries of this turn changed, as we saw it when the last of them had ended.
     pub(super) left: Option<Left>,
     /// The owner resumed: what they changed meanwhile is theirs, so we must look once more.
@@ -191,6 +196,7 @@ impl Memory {
             ("anchor", _) => self.anchor = read(value),
             ("moving", _) => self.moving = read(value),
             ("push", _) => self.push = read(value),
+            ("spent", _) => self.spent = read(value).unwrap_or_default(),
             ("epoch", _) => self.epoch = read(value).unwrap_or_default(),
             ("judged", digest) => insert_or_remove(&mut self.judged, digest, value),
             ("archived", digest) => insert_or_remove(&mut self.archived, digest, value),
@@ -240,6 +246,7 @@ impl Turn {
             run: None,
             refused: false,
             ended: None,
+            session: None,
             left: None,
             look_again: false,
         }

@@ -358,6 +358,11 @@ fn settle_state(it: &ReviewLoop, moving: &Moving, decision: &mut crate::model::B
     }));
     decision.remember("state", &moving.state);
     decision.remember("refusals", Refusals::default());
+    let step_over =
+        it.index.memory.state.as_ref().is_some_and(|s| s.current_step != moving.state.current_step);
+    if step_over {
+        decision.forget("spent");
+    }
     if moving.state.phase == Phase::Complete {
         decision.forget("turn");
     } else {

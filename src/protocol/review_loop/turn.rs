@@ -24,6 +24,10 @@ pub(super) fn note_end(it: &ReviewLoop, _: Now) -> Option<Decision> {
     let end = it.index.ended.as_ref()?;
     let mut turn = it.index.memory.turn.clone()?;
     turn.run.take_if(|running| running.run == end.run)?;
+    // A session that could not be gone on with is forgotten.
+    let resumed = turn.session.is_some();
+    let lost = resumed && matches!(end.outcome, Outcome::Crash { .. });
+    turn.session = end.usage.session.clone().filter(|_| !lost);
     turn.ended = Some(Ended {
         run: end.run.clone(),
         outcome: end.outcome.clone(),
@@ -33,6 +37,9 @@ pub(super) fn note_end(it: &ReviewLoop, _: Now) -> Option<Decision> {
     });
     let mut decision = it.builder();
     decision.remember("turn", turn);
+    if let Some(cost) = end.usage.cost_microusd {
+        decision.remember("spent", it.index.memory.spent.saturating_add(cost));
+    }
     Some(decision.finish())
 }
 
@@ -227,6 +234,11 @@ pub(super) fn begin(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> 
         hold::hold(it, &mut decision, too_many_rounds(it, state));
         return Some(decision.finish());
     }
+    if let Some(cap) = it.limits.cost_per_step.filter(|cap| it.index.memory.spent >= *cap) {
+        let mut decision = it.builder();
+        hold::hold(it, &mut decision, too_expensive(it, state, cap));
+        return Some(decision.finish());
+    }
     if !it.index.granted {
         if it.index.is_waiting_for_lease() {
             return None;
@@ -284,7 +296,7 @@ fn start(
         phase: state.phase.word().to_owned(),
         prompt: prompt::prompt(it, state, &run),
         why: why(it, state, turn),
-        resume: None,
+        resume: turn.session.clone(),
     })));
     let mut next = turn.clone();
     next.start = snapshot.map(|snapshot| start_point(turn.start.as_ref(), snapshot));
@@ -341,6 +353,17 @@ fn archive(it: &ReviewLoop, holder: Holder, decision: &mut Builder, now: Now) {
     let (from, seen) = (RelPath::fixed(name), file.digest.clone());
     decision.remember(&format!("archived/{seen}"), true);
     decision.effect(Effect::Copy { from, to, seen });
+}
+
+/// SU-07: the step's runs have used up what the owner allowed.
+fn too_expensive(it: &ReviewLoop, state: &LoopState, cap: u64) -> Reason {
+    let dollars = |micro: u64| format!("${}.{:02}", micro / 1_000_000, micro / 10_000 % 100);
+    let spent = dollars(it.index.memory.spent);
+    let summary =
+        format!("step `{}` has cost {spent}, the cap is {}", state.current_step, dollars(cap));
+    let mut reason = Reason::new("SU-07", state.current_step.as_str(), summary);
+    reason.wont = "We spend no more on this step; resume allows as much again.".to_owned();
+    reason
 }
 
 fn too_many_rounds(it: &ReviewLoop, state: &LoopState) -> Reason {

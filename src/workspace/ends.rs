@@ -1,0 +1,105 @@
+//! What the end of a run means beyond its protocol: its place is free, its agent may be failing everywhere, it cost money.
+
+use super::{Running, Workspace};
+use crate::clock;
+use crate::model::{Cause, Escalation, Key, Outcome, RuleId, RunEnd, Severity};
+use std::time::Duration;
+
+impl Workspace {
+    pub(super) fn note_end(&mut self, end: &RunEnd) {
+        // The place is free when this is dropped, which is when both of the following are known.
+        let Some(running) = self.running.remove(&end.run) else { return };
+        self.note_failure(&running, &end.outcome);
+        self.note_cost(end.usage.cost_microusd.unwrap_or(0));
+    }
+
+    /// SU-06: an agent that fails again and again, in whatever repository, is not started for a while.
+    fn note_failure(&self, Running { agent, .. }: &Running, outcome: &Outcome) {
+        let now = clock::now();
+        let opened = match outcome {
+            Outcome::Ok => {
+                self.settings.capacity.note_success(agent);
+                None
+            }
+            Outcome::Crash { .. }
+            | Outcome::Timeout { .. }
+            | Outcome::Lost
+            | Outcome::Auth { .. } => self.settings.capacity.note_failure(agent, now.ticks),
+            Outcome::Stopped { .. } | Outcome::UsageLimit { .. } | Outcome::Denied { .. } => None,
+        };
+        if let Some(pause) = opened {
+            self.tell(breaker(agent, pause, outcome, now.ticks.0));
+        }
+    }
+
+    /// SU-07: past the day's cap nobody is started any more until the next day, or until the cap is raised.
+    fn note_cost(&self, cost: u64) {
+        let now = clock::now().wall;
+        let (capacity, day) = (&self.settings.capacity, now.date_naive());
+        let Some(total) = capacity.note_cost(&self.hands.places.id.hex(), day, cost) else {
+            return;
+        };
+        let tomorrow = day.succ_opt().and_then(|day| day.and_hms_opt(0, 0, 1));
+        let wait = tomorrow.and_then(|at| (at.and_utc() - now).to_std().ok());
+        capacity.look_again_in(wait.unwrap_or(Duration::from_secs(86_400)));
+        self.tell(too_expensive(total, &day.to_string()));
+    }
+
+    /// What the runs of today have cost, from their folders: a restart forgets no money.
+    pub(super) fn count_spent(&self) {
+        if self.settings.config.limits.cost_per_day_usd.is_none() {
+            return;
+        }
+        let day = clock::now().wall.date_naive();
+        let runs = crate::run::history::list(&self.hands.places.runs());
+        let today = runs.iter().filter(|run| run.ended_at.is_some_and(|at| at.date_naive() == day));
+        let spent = today.filter_map(|run| run.cost_usd).map(crate::capacity::micro_usd).sum();
+        self.settings.capacity.set_spent(&self.hands.places.id.hex(), day, spent);
+    }
+
+    fn tell(&self, escalation: Escalation) {
+        let now = clock::now();
+        let key = Key::new(format!("shell-{}", now.ticks.0));
+        if let Err(error) = self.hands.outbox.raise(&escalation, &key, now.wall) {
+            tracing::error!(%error, summary = escalation.summary, "the owner cannot be told");
+        }
+    }
+}
+
+fn breaker(agent: &str, pause: Duration, last: &Outcome, epoch: u64) -> Escalation {
+    let minutes = pause.as_secs() / 60;
+    let last = last.sentence();
+    Escalation {
+        cause: cause("SU-06", format!("breaker {agent}"), epoch),
+        severity: Severity::Critical,
+        holds: false,
+        summary: format!("`{agent}` failed five times within {minutes} min; the last run {last}"),
+        what: format!("Runs of `{agent}` fail one after the other, in whatever repository."),
+        did: format!("No run of `{agent}` is started for {minutes} min."),
+        wont: "We do not burn tries on an agent that cannot work.".to_owned(),
+        resolve: "agency logs RUN (put the agent right; it is tried again by itself)".to_owned(),
+        evidence: Vec::new(),
+    }
+}
+
+fn too_expensive(total: u64, day: &str) -> Escalation {
+    let dollars = format!("${}.{:02}", total / 1_000_000, total / 10_000 % 100);
+    Escalation {
+        cause: cause("SU-07", format!("cost of {day}"), 0),
+        severity: Severity::Critical,
+        holds: false,
+        summary: format!("the runs of {day} have cost {dollars}; that is the cap"),
+        what: "The agents have used up what you allowed for a day (`limits.cost_per_day_usd`)."
+            .to_owned(),
+        did: "Runs that are alive go on; no further run is started today (UTC).".to_owned(),
+        wont: "We spend no more than you allowed.".to_owned(),
+        resolve:
+            "raise limits.cost_per_day_usd in agency.yaml (it is read again by itself), or wait"
+                .to_owned(),
+        evidence: Vec::new(),
+    }
+}
+
+fn cause(rule: &str, subject: String, epoch: u64) -> Cause {
+    Cause { protocol: "agency".to_owned(), rule: RuleId::new(rule), subject, epoch }
+}
