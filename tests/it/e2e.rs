@@ -3,4 +3,5 @@
 mod commands;
 mod kill;
 mod looping;
+mod service;
 pub(crate) mod stage;
