@@ -3,7 +3,7 @@
 
 mod command;
 mod ends;
-mod leases;
+pub mod leases;
 mod open;
 mod protocols;
 mod record;

@@ -3,6 +3,7 @@
 
 mod cost;
 mod e2e;
+mod leases;
 mod profiles;
 mod real_clis;
 mod runs;
