@@ -30,7 +30,7 @@ use command::Waiter;
 use leases::{Claim, Leases};
 use record::{Entry, Snapshot};
 use slot::Slot;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -49,6 +49,8 @@ pub struct Workspace {
     permits: BTreeMap<String, Permit>,
     /// Runs that are alive, as far as we know.
     running: BTreeMap<RunId, Running>,
+    /// Runs that the journal started and whose end it does not know; only while opening.
+    unaccounted: BTreeSet<RunId>,
     /// No new run is started; those that are alive are waited for.
     draining: bool,
     /// Why nothing may happen here, although no protocol says so.
@@ -59,6 +61,7 @@ pub struct Workspace {
     reopen: Option<Request>,
     /// A protocol came to work: what it wants to know must be watched and looked at.
     newcomer: bool,
+    run_sender: mpsc::UnboundedSender<RunEvent>,
     run_events: mpsc::UnboundedReceiver<RunEvent>,
     laters: mpsc::UnboundedReceiver<Later>,
     grants: (mpsc::UnboundedSender<Grant>, mpsc::UnboundedReceiver<Grant>),
@@ -329,14 +332,17 @@ impl Workspace {
         };
         tracing::info!(run = %end.run, outcome = end.outcome.word(), "ended");
         let run = end.run.clone();
-        let entry = Entry::Ran { run: run.to_string(), outcome: end.outcome.sentence() };
+        let entry = Entry::Ran { run: run.clone(), outcome: end.outcome.sentence() };
         self.note_end(end);
         self.look_at_everything().await;
         self.absorb_all(&Wake::Run(event));
         self.work().await?;
         self.note(&entry, Durability::Synced)?;
-        self.hands.executor.acknowledge(&run)?;
-        Ok(())
+        match self.hands.executor.acknowledge(&run) {
+            // A run whose folder is gone has nothing left to tell.
+            Ok(()) | Err(RunError::Unknown { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn on_later(&mut self, later: Later) -> Result<(), WorkspaceError> {
@@ -462,6 +468,7 @@ impl Workspace {
         Snapshot {
             protocols: self.slots.iter().map(remembered).collect(),
             leases: held.map(|(tree, protocol)| (tree.clone(), protocol.to_owned())).collect(),
+            running: self.running.keys().cloned().collect(),
         }
     }
 

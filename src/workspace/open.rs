@@ -10,12 +10,15 @@ use crate::clock;
 use crate::config::Config;
 use crate::escalate::{EscalateError, Outbox};
 use crate::git::{GitError, Repo};
-use crate::model::{Cause, Digest, Escalation, FileState, Key, RelPath, RuleId, RunId, Severity};
+use crate::model::{
+    Cause, Digest, Effect, Escalation, FileState, Key, Outcome, RelPath, RuleId, RunEnd, RunEvent,
+    RunId, Severity, Usage,
+};
 use crate::repository::{Origin, Places, Repository, RepositoryError, StateDir};
 use crate::run::{Executor as _, HeldState, Launcher, LocalExecutor, RunError};
 use crate::store::{Durability, Journal, Quarantine, StoreError};
 use crate::watch::{RootWatch, Watcher};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 
@@ -80,6 +83,7 @@ impl Workspace {
         let mut workspace = Self::assemble(repository, git, settings)?;
         workspace.close_if_foreign(&origin)?;
         workspace.adopt_runs()?;
+        workspace.give_up_lost_runs();
         workspace.count_spent();
         Ok(workspace)
     }
@@ -96,7 +100,11 @@ impl Workspace {
         let aside = aside_of(&places, git.as_ref());
         let (config, note) = effective_config(&places, settings);
         let hands = Hands {
-            executor: LocalExecutor::new(places.runs(), settings.program.clone(), run_sender),
+            executor: LocalExecutor::new(
+                places.runs(),
+                settings.program.clone(),
+                run_sender.clone(),
+            ),
             launcher: Launcher { repo: places.root.clone(), config, env: settings.env.clone() },
             outbox: Outbox::open(places.outbox(), &places.id.short(), &places.root)?,
             quarantine: Quarantine::new(places.quarantine()),
@@ -116,12 +124,14 @@ impl Workspace {
             waiters: BTreeMap::new(),
             permits: BTreeMap::new(),
             running: BTreeMap::new(),
+            unaccounted: BTreeSet::new(),
             draining: false,
             closed: None,
             notes: opened.notes.into_iter().chain(note).chain(settings.problem.clone()).collect(),
             written_status: None,
             reopen: None,
             newcomer: false,
+            run_sender,
             run_events,
             laters,
             grants: mpsc::unbounded_channel(),
@@ -159,9 +169,10 @@ impl Workspace {
     /// Runs that outlived the daemon are ours again; their ends come as events.
     fn adopt_runs(&mut self) -> Result<(), OpenError> {
         for held in self.hands.executor.adopt()? {
-            let decided = self.pending.iter().any(|(_, keyed)| {
-                matches!(&keyed.effect, crate::model::Effect::Spawn(spawn) if spawn.run == held.run)
-            });
+            self.unaccounted.remove(&held.run);
+            let decided = self.pending.iter().any(
+                |(_, keyed)| matches!(&keyed.effect, Effect::Spawn(spawn) if spawn.run == held.run),
+            );
             match held.state {
                 HeldState::Alive | HeldState::Ended | HeldState::Losing => self.count_in(held.run),
                 // Its spawn is among the unfinished effects and will be submitted again.
@@ -176,6 +187,27 @@ impl Workspace {
             }
         }
         Ok(())
+    }
+
+    /// A run whose folder is gone can never tell its end: it is lost, and its protocol must hear that (SU-02).
+    fn give_up_lost_runs(&mut self) {
+        let pending = self.pending.iter().filter_map(|(_, keyed)| match &keyed.effect {
+            Effect::Spawn(spawn) => Some(&spawn.run),
+            _ => None,
+        });
+        let still_to_start: BTreeSet<_> = pending.cloned().collect();
+        for run in std::mem::take(&mut self.unaccounted).difference(&still_to_start) {
+            tracing::warn!(%run, "its folder is gone; it counts as lost");
+            let end = RunEnd {
+                run: run.clone(),
+                outcome: Outcome::Lost,
+                ended_at: clock::now().wall,
+                tail: "the folder of this run is gone".to_owned(),
+                usage: Usage::default(),
+            };
+            // The receiver is ours and lives as long as we do.
+            drop(self.run_sender.send(RunEvent::Ended(end)));
+        }
     }
 
     /// A run that is alive takes its place, whatever the limits say now.

@@ -1,6 +1,6 @@
 //! What the workspace writes into its journal, and how it reads it again. The journal itself knows no kinds.
 
-use crate::model::{Decision, Failure, Key, Keyed, TreeRef};
+use crate::model::{Decision, Failure, Key, Keyed, RunId, TreeRef};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub(super) enum Entry {
     },
     /// The end of a run is known for good.
     Ran {
-        run: String,
+        run: RunId,
         outcome: String,
     },
     /// The repository's own settings count as this digest says.
@@ -47,6 +47,9 @@ pub(super) enum Entry {
 pub(super) struct Snapshot {
     pub(super) protocols: BTreeMap<String, Remembered>,
     pub(super) leases: Vec<(TreeRef, String)>,
+    /// Runs that were started and whose end is not known.
+    #[serde(default)]
+    pub(super) running: Vec<RunId>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use super::Workspace;
 use super::record::{Entry, Snapshot};
-use crate::model::{Effect, Wake};
+use crate::model::{Decision, Effect, RunId, Wake};
 use crate::store::Record;
 
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +32,7 @@ impl Workspace {
         match entry {
             Entry::Decided { protocol, decision } => {
                 self.activate(&protocol);
+                self.unaccounted.extend(spawned(&decision));
                 self.absorb_in(&protocol, &Wake::Decided(decision));
             }
             Entry::Done { key } => {
@@ -51,7 +52,8 @@ impl Workspace {
                 self.leases.restore(tree, protocol.clone());
                 self.absorb_in(&protocol, &Wake::Done { key });
             }
-            Entry::Snapshot(Snapshot { protocols, leases }) => {
+            Entry::Snapshot(Snapshot { protocols, leases, running }) => {
+                self.unaccounted.extend(running);
                 for (protocol, remembered) in protocols {
                     self.activate(&protocol);
                     if let Some(slot) = self.slots.iter_mut().find(|slot| slot.name() == protocol) {
@@ -60,7 +62,10 @@ impl Workspace {
                 }
                 leases.into_iter().for_each(|(tree, protocol)| self.leases.restore(tree, protocol));
             }
-            Entry::Opened { .. } | Entry::Ran { .. } | Entry::Trusted { .. } => {}
+            Entry::Ran { run, .. } => {
+                self.unaccounted.remove(&run);
+            }
+            Entry::Opened { .. } | Entry::Trusted { .. } => {}
         }
     }
 
@@ -69,6 +74,13 @@ impl Workspace {
             slot.is_open(key).map(|keyed| (slot.name().to_owned(), keyed.effect.clone()))
         })
     }
+}
+
+fn spawned(decision: &Decision) -> impl Iterator<Item = RunId> {
+    decision.effects.iter().filter_map(|keyed| match &keyed.effect {
+        Effect::Spawn(spawn) => Some(spawn.run.clone()),
+        _ => None,
+    })
 }
 
 /// `loop-12.3` sorts by its numbers, not by its letters.
