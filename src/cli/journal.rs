@@ -80,7 +80,7 @@ fn print(record: &Record) {
     anstream::println!("{:>6}  {at}  {:<8}  {words}", record.n, record.kind);
 }
 
-/// Row, refusals and the kinds of effects: what a person looks for.
+/// Row, refusals, kinds of effects and what is remembered: what a person looks for.
 fn decided(body: &serde_json::Value) -> String {
     let decision = &body["decision"];
     let mut words = vec![body["protocol"].as_str().unwrap_or_default().to_owned()];
@@ -92,6 +92,10 @@ fn decided(body: &serde_json::Value) -> String {
         let effect = &keyed["effect"];
         let kind = effect.as_object().and_then(|fields| fields.keys().next().cloned());
         words.extend(kind.or_else(|| effect.as_str().map(str::to_owned)));
+    }
+    for memo in decision["memo"].as_array().into_iter().flatten() {
+        let name = memo["name"].as_str().unwrap_or_default();
+        words.push(format!("+{}", name.split('/').next().unwrap_or_default()));
     }
     words.join(" ")
 }

@@ -24,24 +24,38 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Fine);
     }
     let shown = if args.all { &runs[..] } else { &runs[runs.len().saturating_sub(20)..] };
-    let mut table =
-        show::table(&["run", "agent", "role", "task", "phase", "age", "state", "outcome", "cost"]);
+    let head =
+        ["run", "agent", "role", "task", "phase", "age", "state", "last output", "outcome", "cost"];
+    let mut table = show::table(&head);
     for run in shown {
-        let cost = run.cost_usd.map_or(String::new(), |cost| format!("${cost:.2}"));
-        table.add_row([
-            run.id.clone(),
-            run.agent.clone(),
-            run.role.clone(),
-            run.task.clone(),
-            run.phase.clone(),
-            show::age(run.started_at),
-            run.state.to_owned(),
-            run.outcome.unwrap_or_default().to_owned(),
-            cost,
-        ]);
+        table.add_row(row(run));
     }
     anstream::println!("{table}");
     Ok(Exit::Fine)
+}
+
+fn row(run: &RunRecord) -> [String; 10] {
+    let running = run.state == "running";
+    let silent = match run.last_output_at {
+        Some(at) if running => format!("{} ago", show::age(at)),
+        None if running => "none yet".to_owned(),
+        _ => String::new(),
+    };
+    let until = run.ended_at.filter(|_| !running);
+    let age =
+        until.map_or_else(|| show::age(run.started_at), |end| show::between(run.started_at, end));
+    [
+        run.id.clone(),
+        run.agent.clone(),
+        run.role.clone(),
+        run.task.clone(),
+        run.phase.clone(),
+        age,
+        run.state.to_owned(),
+        silent,
+        run.outcome.unwrap_or_default().to_owned(),
+        run.cost_usd.map_or(String::new(), |cost| format!("${cost:.2}")),
+    ]
 }
 
 /// Of all repositories, by the time of their start.

@@ -20,10 +20,14 @@ pub(super) fn json(value: &impl Serialize) -> anyhow::Result<()> {
 }
 
 pub(super) fn age(since: Timestamp) -> String {
-    span((clock::now().wall - since).to_std().unwrap_or_default())
+    between(since, clock::now().wall)
 }
 
-pub(super) fn span(time: Duration) -> String {
+pub(super) fn between(start: Timestamp, end: Timestamp) -> String {
+    span((end - start).to_std().unwrap_or_default())
+}
+
+fn span(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0..60 => format!("{seconds}s"),
