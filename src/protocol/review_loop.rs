@@ -3,14 +3,17 @@
 //! `index.rs` holds what is known now, `memory.rs` what is known for ever, `decide.rs` the order of duties.
 
 mod away;
+mod change_request;
 mod command;
 mod decide;
 mod flag;
 mod hold;
 mod index;
+mod mandates;
 mod memory;
 mod moving;
 mod prompt;
+mod review;
 mod secrets;
 mod steps;
 pub mod table;
@@ -122,6 +125,7 @@ impl Protocol for ReviewLoop {
             "step": state.current_step, "round": state.current_round, "phase": state.phase.word(),
             "status": state.status, "holder": state.active_agent.word(),
             "steps": state.steps, "steps_complete": state.steps_complete,
+            "open_requests": review::open_requests(self),
             "rejections": memory.refusals.in_a_row, "last_rejection": memory.refusals.last,
         });
         detail["away"] = json!(memory.away.as_ref().map(|cause| &cause.subject));

@@ -62,6 +62,13 @@ struct Play {
     owner_files: u32,
 }
 
+fn change_request(round: &Value, n: u64) -> String {
+    format!(
+        "### CR-001: wish {n}\n- **ID**: CR-001\n- **Round**: {round}\n- **Severity**: medium\n\
+         - **Category**: quality\n- **File(s)**: src/work.rs:1\n- **Status**: open\n"
+    )
+}
+
 fn play(seed: u64) -> usize {
     let start = "2026-01-01T00:00:00Z".parse().unwrap();
     let world = World::new(make as MakeProtocol, start);
@@ -225,6 +232,10 @@ impl Play {
         }
         let (_, holder, status, _, next) = legal[self.dice.below(legal.len() as u32) as usize];
         let next = if next.is_empty() { "advance" } else { next };
+        if *status == "reviewed" {
+            let round = &state["currentRound"];
+            self.world.write("ENG_REVIEW_COMMENTS.md", change_request(round, self.dice.next()));
+        }
         let stamp = self.world.now.wall.to_rfc3339_opts(chrono::SecondsFormat::Nanos, true);
         json!({"agent": holder, "step": state["currentStep"], "status": status, "nextAgent": next, "timestamp": stamp})
     }

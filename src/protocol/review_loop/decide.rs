@@ -1,6 +1,6 @@
 //! The order of duties: which one question the loop answers next. Each duty lives in its own file.
 
-use super::{ReviewLoop, away, command, flag, hold, memory::Turn, moving, tamper, turn};
+use super::{ReviewLoop, away, command, flag, hold, memory::Turn, moving, review, tamper, turn};
 use crate::model::{Builder, Deadline, Decision, Effect, FailureKind, Moment, Now};
 
 pub(super) fn decide(it: &ReviewLoop, now: Now) -> Decision {
@@ -17,13 +17,14 @@ pub(super) fn decide(it: &ReviewLoop, now: Now) -> Decision {
 
 /// The first duty that has something to do is the decision.
 fn duties(it: &ReviewLoop, now: Now) -> Decision {
-    let duties: [fn(&ReviewLoop, Now) -> Option<Decision>; 10] = [
+    let duties: [fn(&ReviewLoop, Now) -> Option<Decision>; 11] = [
         command::answer,
         unknown_state,
         failure,
         turn::note_end,
         away::look,
         tamper::repair,
+        review::watch_files,
         moving::go_on,
         turn::push,
         turn::give_back,

@@ -8,7 +8,7 @@ use crate::model::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Memory {
@@ -21,6 +21,10 @@ pub(super) struct Memory {
     pub(super) judged: BTreeSet<String>,
     /// Digests of review files that were archived: none twice (LP-16).
     pub(super) archived: BTreeSet<String>,
+    /// The digest of each review file as its author, or nobody, left it (LP-17).
+    pub(super) authored: BTreeMap<String, String>,
+    /// The owner knows that there is no map of the code (LP-18).
+    pub(super) told_of_map: bool,
     pub(super) holds: Vec<Hold>,
     /// The notice that the owner is elsewhere, while that lasts.
     pub(super) away: Option<Cause>,
@@ -72,6 +76,9 @@ pub(super) struct Turn {
     /// Past this round the owner is asked (LP-25).
     pub(super) round_limit: u32,
     pub(super) start: Option<Start>,
+    /// The owner's mandates as they were when the run began (LP-12).
+    #[serde(default)]
+    pub(super) mandates: Option<Digest>,
     pub(super) run: Option<Running>,
     /// A flag of the run that is alive was refused: its end without another flag is no new failure.
     pub(super) refused: bool,
@@ -199,6 +206,12 @@ impl Memory {
             ("spent", _) => self.spent = read(value).unwrap_or_default(),
             ("epoch", _) => self.epoch = read(value).unwrap_or_default(),
             ("judged", digest) => insert_or_remove(&mut self.judged, digest, value),
+            ("authored", name) => {
+                if let Some(digest) = read(value) {
+                    self.authored.insert(name.to_owned(), digest);
+                }
+            }
+            ("told-of-map", _) => self.told_of_map = read(value).unwrap_or_default(),
             ("archived", digest) => insert_or_remove(&mut self.archived, digest, value),
             (other, _) => panic!("BUG: this version does not know the memo `{other}`"),
         }
@@ -243,6 +256,7 @@ impl Turn {
             not_before: None,
             round_limit,
             start: None,
+            mandates: None,
             run: None,
             refused: false,
             ended: None,

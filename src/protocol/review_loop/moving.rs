@@ -5,7 +5,7 @@ use super::{
     flag::{Bench, Verdict},
     hold::{self, Reason},
     memory::{Anchor, LoopState, Moving, PushDue, Refusals, Step, Turn},
-    secrets,
+    review, secrets,
     table::{Holder, Next, Phase, Round, Row},
     turn,
 };
@@ -29,7 +29,7 @@ pub(super) fn judge(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> 
         Verdict::Refuse(rejection) => Some(refuse(it, turn, rejection, Some(&file.digest))),
         Verdict::Forbidden(rejection) => Some(forbid(it, turn, rejection, &file.digest)),
         Verdict::Accept(row) if turn.run.is_some() => settle(it, turn, row, file, now),
-        Verdict::Accept(row) => Some(accept(it, turn, row, file, now)),
+        Verdict::Accept(row) => Some(accept_if_true(it, turn, row, file, now)),
     }
 }
 
@@ -132,6 +132,21 @@ pub(super) fn settle_deadline(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<
     let file = it.index.whole(flag::PATH)?;
     let at = settled_at(it, file);
     (at > now.ticks && !it.index.is_stopping()).then_some(Deadline { at, why: "settle" })
+}
+
+/// The flag is in order; now the review files must bear it out.
+fn accept_if_true(
+    it: &ReviewLoop,
+    turn: &Turn,
+    row: &'static Row,
+    file: &WholeFile,
+    now: Now,
+) -> Decision {
+    let state = it.index.memory.state.as_ref();
+    match state.map_or(Ok(()), |state| review::check(it, state, row.said)) {
+        Ok(()) => accept(it, turn, row, file, now),
+        Err(rejection) => refuse(it, turn, rejection, Some(&file.digest)),
+    }
 }
 
 /// The flag is right and its run is over: what it left is checked, then the commit is planned.
@@ -356,6 +371,9 @@ fn settle_state(it: &ReviewLoop, moving: &Moving, decision: &mut crate::model::B
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into(),
     }));
+    if let Some(before) = it.index.memory.state.as_ref().filter(|_| moving.flag.is_some()) {
+        review::tell_of_deferral(it, before, decision);
+    }
     decision.remember("state", &moving.state);
     decision.remember("refusals", Refusals::default());
     let step_over =

@@ -3,6 +3,7 @@
 use super::{
     CODEBASE, COMMENTS, MANDATES, RESPONSE, ReviewLoop, STATE, flag,
     memory::LoopState,
+    review,
     table::{self, Holder, Phase},
 };
 use crate::model::{Digest, RunId, fence};
@@ -15,6 +16,7 @@ pub(super) fn prompt(it: &ReviewLoop, state: &LoopState, run: &RunId) -> String 
     let mut text = String::new();
     for part in [
         head(state),
+        mandated(it, state),
         job(state),
         ground_rules(it),
         flag_to_write(state),
@@ -50,6 +52,23 @@ fn head(state: &LoopState) -> String {
         state.phase.word(),
         state.current_round,
     )
+}
+
+/// LP-12, LP-13: what the owner has directed is not up for debate.
+fn mandated(it: &ReviewLoop, state: &LoopState) -> String {
+    let bound = review::mandates_of(it).is_ok_and(|mandates| mandates.binds(&state.current_step));
+    match (bound, state.active_agent) {
+        (false, _) => String::new(),
+        (true, Holder::Reviewer) => format!(
+            "The owner has mandated step {}: raise no change request about its scope or its place in the plan. \
+             Correctness, reliability, security, quality and tests remain yours to question.",
+            state.current_step
+        ),
+        (true, Holder::Builder) => format!(
+            "The owner has mandated step {}: do not defer, skip or redefine it.",
+            state.current_step
+        ),
+    }
 }
 
 fn job(state: &LoopState) -> String {

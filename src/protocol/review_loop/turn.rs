@@ -4,7 +4,7 @@ use super::{
     COMMENTS, RESPONSE, ReviewLoop, STATE, flag,
     hold::{self, Reason},
     memory::{Ended, Left, LoopState, PushDue, Running, Start, Turn},
-    prompt,
+    prompt, review,
     table::{Holder, Phase},
 };
 use crate::model::{
@@ -36,9 +36,13 @@ pub(super) fn note_end(it: &ReviewLoop, _: Now) -> Option<Decision> {
         looked: false,
     });
     let mut decision = it.builder();
+    let tampered = review::changed_mandates(it, &turn, end.run.as_str());
     decision.remember("turn", turn);
     if let Some(cost) = end.usage.cost_microusd {
         decision.remember("spent", it.index.memory.spent.saturating_add(cost));
+    }
+    if let Some(reason) = tampered {
+        hold::hold(it, &mut decision, reason);
     }
     Some(decision.finish())
 }
@@ -234,6 +238,11 @@ pub(super) fn begin(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> 
         hold::hold(it, &mut decision, too_many_rounds(it, state));
         return Some(decision.finish());
     }
+    if let Some(reason) = review::unreadable_mandates(it) {
+        let mut decision = it.builder();
+        hold::hold(it, &mut decision, reason);
+        return Some(decision.finish());
+    }
     if let Some(cap) = it.limits.cost_per_step.filter(|cap| it.index.memory.spent >= *cap) {
         let mut decision = it.builder();
         hold::hold(it, &mut decision, too_expensive(it, state, cap));
@@ -302,6 +311,7 @@ fn start(
     next.start = snapshot.map(|snapshot| start_point(turn.start.as_ref(), snapshot));
     next.run = Some(Running { run, since: now.wall, ticks: now.ticks });
     next.not_before = None;
+    next.mandates = it.index.whole(super::MANDATES).map(|file| file.digest.clone());
     decision.remember("turn", next);
     decision.finish()
 }
@@ -375,9 +385,7 @@ fn too_many_rounds(it: &ReviewLoop, state: &LoopState) -> Reason {
     );
     let subject = format!("{}/{}/{}", state.current_step, state.phase.word(), state.current_round);
     let mut reason = Reason::new("LP-25", subject, summary);
-    let comments = it.index.text(COMMENTS).unwrap_or_default();
-    reason.evidence =
-        comments.lines().filter(|line| line.starts_with("### CR-")).map(str::to_owned).collect();
+    reason.evidence = review::open_requests(it);
     reason.wont = "We start no further round; resume allows as many again.".to_owned();
     reason
 }

@@ -35,6 +35,12 @@ struct Scene {
     odd_flag: Option<OddFlag>,
     flag_written: Option<Timestamp>,
     command: Option<SceneCommand>,
+    /// The owner was not told yet that there is no map.
+    map_untold: bool,
+    /// The owner's mandates were others when the run began.
+    mandates_changed: bool,
+    /// What each review file held when we last looked.
+    authored: std::collections::BTreeMap<String, String>,
     /// Further moments at which to look again.
     later: Vec<String>,
 }
@@ -43,6 +49,8 @@ struct Scene {
 #[serde(rename_all = "lowercase")]
 enum Run {
     Alive,
+    /// It was alive when we last decided, and its end is news.
+    Ends,
     #[default]
     Ended,
     None,
@@ -100,6 +108,9 @@ impl Default for Scene {
             odd_flag: None,
             flag_written: None,
             command: None,
+            map_untold: false,
+            mandates_changed: false,
+            authored: Default::default(),
             later: Vec::new(),
         }
     }
@@ -140,7 +151,8 @@ fn every_row_and_every_refusal_has_a_folder() {
     let words: BTreeSet<&str> = texts.split_whitespace().collect();
     let refusals = [
         "LP-03", "LP-04", "LP-05", "LP-06", "LP-07", "LP-08", "LP-10", "LP-11", "LP-19", "LP-20",
-        "LP-25", "LP-28", "DM-04", "DM-13", "SU-03", "SU-05", "SU-06",
+        "LP-12", "LP-13", "LP-14", "LP-15", "LP-17", "LP-18", "LP-25", "LP-28", "LP-29", "DM-04",
+        "DM-13", "SU-03", "SU-05", "SU-06",
     ];
     let rows = table::TABLE.iter().map(|row| row.id);
     let missing: Vec<_> = rows.chain(refusals).filter(|id| !words.contains(id)).collect();
@@ -214,7 +226,9 @@ fn stage(scene: &Scene, folder: &Path) -> World {
         world.commit_all("the owner's first commit");
     }
     if let Some(state) = &scene.state {
-        begin(&mut world, scene, state);
+        let before = files_below(&folder.join("before"));
+        let mandates = before.get("owner-mandates.json").map(|bytes| Digest::of(bytes));
+        begin(&mut world, scene, state, mandates.filter(|_| !scene.mandates_changed));
     }
     for (name, bytes) in files_below(&folder.join("before")) {
         world.write(&name, bytes);
@@ -259,7 +273,7 @@ fn disturb(world: &mut World, scene: &Scene) {
 }
 
 /// A loop that is under way: its state, its turn and, if wanted, its run.
-fn begin(world: &mut World, scene: &Scene, state: &SceneState) {
+fn begin(world: &mut World, scene: &Scene, state: &SceneState, mandates: Option<Digest>) {
     for path in &scene.owner_dirty {
         world.write(path, "the owner's unfinished work\n");
     }
@@ -273,7 +287,7 @@ fn begin(world: &mut World, scene: &Scene, state: &SceneState) {
         serde_json::json!({"run": run, "outcome": scene.outcome.clone().unwrap_or(Outcome::Ok), "at": ended_at,
             "tail": "the end of its output", "looked": false})
     });
-    let running = (scene.run == Run::Alive).then(
+    let running = matches!(scene.run, Run::Alive | Run::Ends).then(
         || serde_json::json!({"run": run, "since": scene.turn_opened, "ticks": world.now.ticks}),
     );
     let loop_state = serde_json::json!({
@@ -283,7 +297,7 @@ fn begin(world: &mut World, scene: &Scene, state: &SceneState) {
     });
     let start = (scene.git && scene.run != Run::None).then_some(start);
     let turn = serde_json::json!({"opened": scene.turn_opened, "failures": scene.failures, "not_before": null,
-        "round_limit": 8, "start": start, "run": running, "refused": false, "ended": ended, "left": null, "look_again": false});
+        "round_limit": 8, "start": start, "run": running, "mandates": mandates, "refused": false, "ended": ended, "left": null, "look_again": false});
     let mut memos = vec![
         ("state", loop_state.clone()),
         ("turn", turn),
@@ -293,6 +307,17 @@ fn begin(world: &mut World, scene: &Scene, state: &SceneState) {
         memos
             .push(("anchor", serde_json::json!({"branch": "main", "commit": world.heads["main"]})));
     }
+    if !scene.map_untold {
+        memos.push(("told-of-map", serde_json::json!(true)));
+    }
+    let authored: Vec<_> = scene
+        .authored
+        .iter()
+        .map(|(name, text)| {
+            (format!("authored/{name}"), serde_json::json!(Digest::of(text.as_bytes())))
+        })
+        .collect();
+    memos.extend(authored.iter().map(|(name, digest)| (name.as_str(), digest.clone())));
     let judged: Vec<_> =
         scene.judged.iter().map(|text| format!("judged/{}", Digest::of(text.as_bytes()))).collect();
     memos.extend(judged.iter().map(|name| (name.as_str(), serde_json::json!(true))));
@@ -300,6 +325,22 @@ fn begin(world: &mut World, scene: &Scene, state: &SceneState) {
         memos.into_iter().map(|(name, value)| Memo { name: name.to_owned(), value: Some(value) });
     let decision = Decision { memo: memo.collect(), ..Decision::default() };
     world.protocol.absorb(&Wake::Decided(decision));
+    if scene.run == Run::Ends {
+        let spawn = Spawn {
+            run: run.clone(),
+            seat: Seat::new(&state.holder),
+            role: String::new(),
+            tree: TreeRef::Main,
+            task: state.step.clone(),
+            phase: state.phase.clone(),
+            prompt: String::new(),
+            why: String::new(),
+            resume: None,
+        };
+        let known = crate::world::Run { spawn, end: None, told: false, stop: None };
+        world.runs.insert(run.clone(), known);
+        world.end_run(&run, scene.outcome.clone().unwrap_or(Outcome::Ok));
+    }
     world.write(".review-loop-state.json", canonical(&loop_state));
 }
 

@@ -1,0 +1,205 @@
+//! The review files: what a flag claims must be in them, who may write them, what the owner's mandates allow in them.
+
+use super::{
+    CODEBASE, COMMENTS, MANDATES, RESPONSE, ReviewLoop, away, change_request,
+    change_request::{ChangeRequest, Severity, Status},
+    hold::{self, Reason},
+    mandates::{self, Mandates},
+    memory::{LoopState, Turn},
+    table::{Holder, Said},
+};
+use crate::model::{Builder, Decision, FileState, Now, Rejection, RelPath, Severity as Weight};
+
+/// What a flag with this status must find in the comments; judged when its run has ended and every file is final.
+pub(super) fn check(it: &ReviewLoop, state: &LoopState, said: Said) -> Result<(), Rejection> {
+    match said {
+        Said::Reviewed => check_requests(it, state),
+        Said::Approved | Said::VerifiedClean => check_nothing_open(it, state, said),
+        Said::Proposed | Said::Executed | Said::Revised => Ok(()),
+    }
+}
+
+/// LP-12, LP-14, LP-15: at least one request, each in the right form, none about the scope of a mandated step.
+fn check_requests(it: &ReviewLoop, state: &LoopState) -> Result<(), Rejection> {
+    let file = RelPath::fixed(COMMENTS);
+    let requests = requests(it)?;
+    if !requests.iter().any(ChangeRequest::is_open) {
+        let found = "no open change request".to_owned();
+        return Err(Rejection::new("LP-15", &file, found, "at least one, or an approval"));
+    }
+    let mandated = mandates_of(it).is_ok_and(|mandates| mandates.binds(&state.current_step));
+    for request in requests.iter().filter(|request| request.is_open()) {
+        if mandated && request.is_about_scope() {
+            let found = format!("{} about scope or plan", request.id);
+            let wanted = "no such request: the owner has mandated this step";
+            return Err(Rejection::new("LP-12", &file, found, wanted).at_line(request.line));
+        }
+        if !request.has_known_category() {
+            return Err(change_request::wrong_category(&file, request));
+        }
+        if request.round != state.current_round {
+            let found = format!("{} of round {}", request.id, request.round);
+            let wanted = format!("the current round {}", state.current_round);
+            return Err(Rejection::new("LP-14", &file, found, &wanted).at_line(request.line));
+        }
+    }
+    Ok(())
+}
+
+/// LP-15: nothing is approved over an open critical or high request of this round.
+fn check_nothing_open(it: &ReviewLoop, state: &LoopState, said: Said) -> Result<(), Rejection> {
+    let requests = requests(it)?;
+    let open = requests.iter().find(|request| {
+        request.is_open()
+            && request.round == state.current_round
+            && request.severity >= Severity::High
+    });
+    let Some(request) = open else { return Ok(()) };
+    let found =
+        format!("`{}` while {} is open and {:?}", said.word(), request.id, request.severity);
+    let wanted = "no open critical or high change request of this round";
+    Err(Rejection::new("LP-15", &RelPath::fixed(COMMENTS), found, wanted).at_line(request.line))
+}
+
+fn requests(it: &ReviewLoop) -> Result<Vec<ChangeRequest>, Rejection> {
+    let file = RelPath::fixed(COMMENTS);
+    match it.index.file(COMMENTS) {
+        Some(FileState::Unreadable(odd)) => {
+            Err(Rejection::new("DM-04", &file, odd.found.clone(), &odd.wanted))
+        }
+        Some(FileState::Absent) | None => Ok(Vec::new()),
+        Some(FileState::Whole(whole)) => {
+            change_request::parse(&file, &String::from_utf8_lossy(&whole.bytes))
+        }
+    }
+}
+
+/// The open requests as one line each, for people.
+pub(super) fn open_requests(it: &ReviewLoop) -> Vec<String> {
+    let requests = requests(it).unwrap_or_default();
+    let open = requests.iter().filter(|request| request.is_open());
+    open.map(|request| format!("{} ({:?}): {}", request.id, request.severity, request.title))
+        .collect()
+}
+
+pub(super) fn mandates_of(it: &ReviewLoop) -> Result<Mandates, Rejection> {
+    match it.index.file(MANDATES) {
+        Some(FileState::Whole(file)) => mandates::parse(&file.bytes),
+        Some(FileState::Unreadable(odd)) => {
+            Err(Rejection::new("LP-29", &RelPath::fixed(MANDATES), odd.found.clone(), &odd.wanted))
+        }
+        Some(FileState::Absent) | None => Ok(Mandates::default()),
+    }
+}
+
+/// LP-29: with mandates that nobody can read no turn begins.
+pub(super) fn unreadable_mandates(it: &ReviewLoop) -> Option<Reason> {
+    let rejection = mandates_of(it).err()?;
+    let mut reason =
+        Reason::new("LP-29", MANDATES, format!("`{MANDATES}` cannot be used: {}", rejection.found));
+    reason.evidence = vec![rejection.to_string()];
+    reason.wont = "We start no agent that could not be told what you mandated.".to_owned();
+    Some(reason)
+}
+
+/// LP-12: the mandates are the owner's; they do not change while an agent runs.
+pub(super) fn changed_mandates(it: &ReviewLoop, turn: &Turn, run: &str) -> Option<Reason> {
+    let now = it.index.whole(MANDATES).map(|file| file.digest.clone());
+    if turn.mandates == now {
+        return None;
+    }
+    let summary = format!("`{MANDATES}` changed while `{run}` was running");
+    let mut reason = Reason::new("LP-12", run, summary);
+    reason.wont = "We judge by no mandates that an agent may have written; resume accepts them as they are now.".to_owned();
+    Some(reason)
+}
+
+/// LP-13: an answer that defers or skips a mandated step is the owner's to see.
+pub(super) fn tell_of_deferral(it: &ReviewLoop, state: &LoopState, decision: &mut Builder) {
+    let mandated = mandates_of(it).is_ok_and(|mandates| mandates.binds(&state.current_step));
+    let text = it.index.text(RESPONSE).unwrap_or_default();
+    let deferred =
+        requests(it).unwrap_or_default().iter().any(|request| request.status == Status::Deferred);
+    let Some(line) =
+        declared(&text).or(deferred.then(|| "a change request answered `deferred`".to_owned()))
+    else {
+        return;
+    };
+    if !mandated || state.active_agent != Holder::Builder {
+        return;
+    }
+    let summary =
+        format!("step `{}` is mandated, and its answer defers: {line}", state.current_step);
+    let subject = format!("{}/{}", state.current_step, state.history.len());
+    let mut reason = Reason::new("LP-13", subject, summary);
+    reason.did = "The loop goes on; the reviewer sees the same text.".to_owned();
+    reason.wont = "We do not decide for you whether that is a deferral.".to_owned();
+    hold::tell(it, decision, Weight::Warning, reason);
+}
+
+/// A section that says so in its first words.
+fn declared(text: &str) -> Option<String> {
+    let is_it = |line: &&str| {
+        let plain = line.trim_start_matches(['#', '-', '*', ' ']).to_lowercase();
+        ["deferred:", "out of scope:"].iter().any(|word| plain.starts_with(word))
+            || (line.starts_with('#') && matches!(plain.as_str(), "deferred" | "out of scope"))
+    };
+    text.lines().find(is_it).map(|line| crate::model::clip(line.trim(), 80))
+}
+
+/// LP-17: each review file has one author; a change at another time is told. LP-18: a missing map is told once.
+pub(super) fn watch_files(it: &ReviewLoop, _: Now) -> Option<Decision> {
+    let state = it.index.memory.state.as_ref()?;
+    if away::is_away(it) {
+        return None;
+    }
+    [(COMMENTS, Holder::Reviewer), (RESPONSE, Holder::Builder)]
+        .into_iter()
+        .find_map(|(name, author)| changed_file(it, state, name, author))
+        .or_else(|| missing_map(it))
+}
+
+fn changed_file(
+    it: &ReviewLoop,
+    state: &LoopState,
+    name: &'static str,
+    author: Holder,
+) -> Option<Decision> {
+    let memory = &it.index.memory;
+    let now = it.index.whole(name)?.digest.to_string();
+    let known = memory.authored.get(name);
+    if known == Some(&now) {
+        return None;
+    }
+    let running = memory.turn.as_ref().and_then(|turn| turn.run.as_ref());
+    let by_author = running.is_some() && state.active_agent == author;
+    let mut decision = it.builder();
+    decision.remember(&format!("authored/{name}"), &now);
+    // What lay there before the first turn is nobody's doing.
+    if known.is_some() && !by_author {
+        let who = running.map_or("no run was alive".to_owned(), |running| {
+            format!("`{}` was alive", running.run)
+        });
+        let summary =
+            format!("`{name}` was written by somebody other than {} ({who})", author.word());
+        let mut reason = Reason::new("LP-17", format!("{name} {now}"), summary);
+        reason.did = "The file stays as it is; the loop goes on.".to_owned();
+        reason.wont = "We do not know who wrote it: an agent or a human.".to_owned();
+        hold::tell(it, &mut decision, Weight::Critical, reason);
+    }
+    Some(decision.finish())
+}
+
+fn missing_map(it: &ReviewLoop) -> Option<Decision> {
+    let missing = matches!(it.index.file(CODEBASE)?, FileState::Absent);
+    if !missing || it.index.memory.told_of_map {
+        return None;
+    }
+    let mut decision = it.builder();
+    decision.remember("told-of-map", true);
+    let mut reason = Reason::new("LP-18", CODEBASE, format!("`{CODEBASE}` is missing"));
+    reason.did = "Every prompt asks for it until it is there.".to_owned();
+    reason.wont = "We write no map ourselves.".to_owned();
+    hold::tell(it, &mut decision, Weight::Notice, reason);
+    Some(decision.finish())
+}
