@@ -10,6 +10,7 @@ mod escalation;
 mod find;
 mod problem;
 mod protocols;
+mod quiet;
 mod repos;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ pub use env::Env;
 pub use escalation::{CommandChannel, Email, EscalationConfig, Heartbeat, Webhook, WebhookFormat};
 pub use problem::{Problem, Problems};
 pub use protocols::{BoardConfig, Isolation, Limits, LoopConfig, Merge};
+pub use quiet::Quiet;
 pub use repos::{ProtocolName, RepoEntry};
 
 use crate::model::Seat;

@@ -1,6 +1,7 @@
 //! How the owner is reached: the `escalation` and `heartbeat` of a configuration. It sends nothing.
 
 use super::address::{mail_address, smtp, url};
+use super::quiet::{Quiet, quiet};
 use super::value::{
     duration, env_name, known_name, list, name, one_of, optional, some_list, text, yes_or_no,
 };
@@ -17,6 +18,8 @@ pub struct EscalationConfig {
     pub commands: Vec<CommandChannel>,
     /// Channel `desktop`: notifications of this machine.
     pub desktop: bool,
+    /// When the desktop stays quiet.
+    pub desktop_quiet: Option<Quiet>,
     /// The channels of a severity, by name; a severity that is not here goes to all.
     pub routes: BTreeMap<Severity, Vec<String>>,
     /// Before an unacknowledged escalation is repeated.
@@ -35,6 +38,8 @@ pub struct Webhook {
     pub secret_env: Option<String>,
     /// May the address be one of a private network?
     pub allow_private: bool,
+    /// When only what is critical may come.
+    pub quiet: Option<Quiet>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +68,8 @@ pub struct Email {
     pub password_env: Option<String>,
     pub from: String,
     pub to: Vec<String>,
+    /// When only what is critical may come.
+    pub quiet: Option<Quiet>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +77,8 @@ pub struct CommandChannel {
     /// `command-1`, `command-2` … unless given.
     pub name: String,
     pub command: Vec<String>,
+    /// When only what is critical may come.
+    pub quiet: Option<Quiet>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +96,7 @@ impl Default for EscalationConfig {
             email: Vec::new(),
             commands: Vec::new(),
             desktop: false,
+            desktop_quiet: None,
             routes: BTreeMap::new(),
             repeat: 4 * 3600 * SECOND,
             backoff: 30 * SECOND,
@@ -119,6 +129,7 @@ pub(super) fn read_escalation(spot: &mut Spot<'_>) -> Option<EscalationConfig> {
         keys.set("email", &mut escalation.email, one_or_more(read_email));
         keys.set("commands", &mut escalation.commands, list(read_command));
         keys.set("desktop", &mut escalation.desktop, yes_or_no);
+        keys.set("desktop_quiet", &mut escalation.desktop_quiet, optional(quiet));
         keys.set("repeat", &mut escalation.repeat, duration(60 * SECOND));
         keys.set("backoff", &mut escalation.backoff, duration(Duration::from_millis(1)));
         name_channels(&mut escalation);
@@ -137,7 +148,8 @@ fn read_webhook(spot: &mut Spot<'_>) -> Option<Webhook> {
         let format = keys.get("format", one_of(FORMATS)).unwrap_or(WebhookFormat::Json);
         let secret_env = keys.get("secret_env", optional(env_name)).flatten();
         let allow_private = keys.get("allow_private", yes_or_no).unwrap_or(false);
-        Some(Webhook { name, url: url?, format, secret_env, allow_private })
+        let quiet = keys.get("quiet", optional(quiet)).flatten();
+        Some(Webhook { name, url: url?, format, secret_env, allow_private, quiet })
     })?
 }
 
@@ -148,7 +160,8 @@ fn read_email(spot: &mut Spot<'_>) -> Option<Email> {
         let password_env = keys.get("password_env", optional(env_name)).flatten();
         let from = keys.need("from", "the sender's address", mail_address);
         let to = keys.need("to", "a list of addresses", some_list(mail_address));
-        Some(Email { name, smtp: smtp?, password_env, from: from?, to: to? })
+        let quiet = keys.get("quiet", optional(quiet)).flatten();
+        Some(Email { name, smtp: smtp?, password_env, from: from?, to: to?, quiet })
     })?
 }
 
@@ -156,7 +169,8 @@ fn read_command(spot: &mut Spot<'_>) -> Option<CommandChannel> {
     section(spot, |keys| {
         let name = keys.get("name", name).unwrap_or_default();
         let command = keys.need("command", "a program and its arguments", some_list(text));
-        Some(CommandChannel { name, command: command? })
+        let quiet = keys.get("quiet", optional(quiet)).flatten();
+        Some(CommandChannel { name, command: command?, quiet })
     })?
 }
 

@@ -52,6 +52,8 @@ fn the_example_switched_on_is_right() {
     assert_eq!(config.escalation.channels(), ["team", "owner", "pager"]);
     let secrets = ["AGENCY_WEBHOOK_SECRET", "AGENCY_SMTP_PASSWORD"];
     assert_eq!(config.escalation.secret_names(), secrets);
+    assert_eq!(config.escalation.webhooks[0].quiet, Quiet::of("22:00-07:00"));
+    assert_eq!(config.escalation.email[0].quiet, Quiet::of("22:00-07:00 UTC"));
     assert_eq!(config.heartbeat.unwrap().every, Duration::from_secs(300));
 }
 
@@ -121,7 +123,7 @@ limits: { parallel: 0 }
 loop: { push: yes, gates: npm test }
 boards: {}
 escalation:
-  webhooks: [ { format: slak } ]
+  webhooks: [ { format: slak, quiet: nights } ]
   routes: { critical: [phone] }
 heartbeat: 5m
 ",
@@ -145,13 +147,14 @@ heartbeat: 5m
             "16 boards",
             "18 escalation.webhooks[0].url",
             "18 escalation.webhooks[0].format",
+            "18 escalation.webhooks[0].quiet",
             "19 escalation.routes.critical[0]",
             "20 heartbeat",
         ],
         "{text}"
     );
     for words in [
-        "18 problems",
+        "19 problems",
         "line 6: agents.codex.tiemout: found the unknown key `tiemout`; wanted `profile`, `command`, `timeout`,",
         "(did you mean `timeout`?)",
         "(did you mean `loop`?)",

@@ -1,10 +1,20 @@
 //! The durable list of escalations of one repository: one file per cause. Sending is not done here.
 
-use crate::model::{Cause, Escalation, Key, Severity, Timestamp};
+use super::message::cut;
+use super::redact::Redactor;
+use super::track::{Delivery, deliveries_in, forget};
+use crate::model::{Cause, Escalation, Key, Severity, Timestamp, clip};
 use crate::store::{StoreError, write_atomic};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Bounds of what a record keeps; a message shows less.
+const SUMMARY_MAX: usize = 500;
+const TEXT_MAX: usize = 8_000;
+const EVIDENCE_MAX: usize = 100;
+/// Effects that may come again after a crash are the last ones.
+const KEYS_MAX: usize = 16;
 
 #[derive(Clone, Debug)]
 pub struct Outbox {
@@ -12,6 +22,7 @@ pub struct Outbox {
     /// Part of every id, so that two repositories never share one.
     repo_key: String,
     repo: PathBuf,
+    redactor: Redactor,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -52,18 +63,35 @@ pub struct Record {
     pub wont: String,
     pub resolve: String,
     pub evidence: Vec<String>,
-    /// The effect that touched it last: doing that one again changes nothing.
-    last_key: Key,
+    /// What each channel has done with it. Not kept in the record's file: the courier has files of its own.
+    #[serde(default)]
+    pub deliveries: Vec<Delivery>,
+    /// How often it was opened: a cause that comes back after its end is told again.
+    #[serde(default = "once")]
+    pub(super) openings: u32,
+    /// The effects that touched it last: doing one of them again changes nothing.
+    pub(super) keys: Vec<Key>,
+}
+
+fn once() -> u32 {
+    1
 }
 
 impl Outbox {
     pub fn open(dir: PathBuf, repo_key: &str, repo: &Path) -> Result<Self, EscalateError> {
         fs::create_dir_all(&dir)
             .map_err(|source| EscalateError::Dir { path: dir.clone(), source })?;
-        Ok(Self { dir, repo_key: repo_key.to_owned(), repo: repo.to_owned() })
+        let redactor = Redactor::default();
+        Ok(Self { dir, repo_key: repo_key.to_owned(), repo: repo.to_owned(), redactor })
     }
 
-    /// Opens a cause, or counts it once more. Idempotent by key.
+    /// Keeps these values out of records, too, and not only what looks like a token.
+    #[must_use]
+    pub fn redacting(self, redactor: Redactor) -> Self {
+        Self { redactor, ..self }
+    }
+
+    /// Opens a cause, or counts it once more. Idempotent by key; one write.
     pub fn raise(
         &self,
         escalation: &Escalation,
@@ -72,54 +100,95 @@ impl Outbox {
     ) -> Result<String, EscalateError> {
         let id = escalation.cause.id(&self.repo_key);
         let known = read(&self.file(&id));
-        if known.as_ref().is_some_and(|record| record.last_key == *key) {
+        if known.as_ref().is_some_and(|record| record.keys.contains(key)) {
             return Ok(id);
         }
-        let record = Record {
-            id: id.clone(),
-            rule: escalation.cause.rule.to_string(),
-            severity: escalation.severity,
-            repo: self.repo.clone(),
-            protocol: escalation.cause.protocol.clone(),
-            summary: escalation.summary.clone(),
-            state: known.as_ref().map_or(State::Open, |known| known.state),
-            holds: escalation.holds,
-            count: known.as_ref().map_or(0, |known| known.count) + 1,
-            first_seen: known.as_ref().map_or(at, |known| known.first_seen),
-            last_seen: at,
-            what: escalation.what.clone(),
-            did: escalation.did.clone(),
-            wont: escalation.wont.clone(),
-            resolve: escalation.resolve.clone(),
-            evidence: escalation.evidence.clone(),
-            last_key: key.clone(),
-        };
+        let mut record = self.fresh(&id, escalation, at);
+        if let Some(known) = known {
+            let again = u32::from(known.state == State::Resolved);
+            record.state = if again == 1 { State::Open } else { known.state };
+            record.openings = known.openings.saturating_add(again);
+            record.count = known.count.saturating_add(1);
+            record.first_seen = known.first_seen;
+            record.keys = known.keys;
+        }
+        record.remember(key);
         self.write(&record)?;
         Ok(id)
     }
 
     pub fn resolve(&self, cause: &Cause, key: &Key, at: Timestamp) -> Result<(), EscalateError> {
         let id = cause.id(&self.repo_key);
-        let Some(record) = read(&self.file(&id)) else { return Ok(()) };
-        let (state, last_key) = (State::Resolved, key.clone());
-        self.write(&Record { state, last_key, last_seen: at, ..record })
+        let Some(mut record) = read(&self.file(&id)) else { return Ok(()) };
+        if record.keys.contains(key) {
+            return Ok(());
+        }
+        record.state = State::Resolved;
+        record.last_seen = at;
+        record.remember(key);
+        self.write(&record)
     }
 
     /// The owner has seen it; it is not repeated as often.
     pub fn acknowledge(&self, id: &str) -> Result<(), EscalateError> {
-        let is_id = id.len() == 12 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let record = is_id.then(|| read(&self.file(id))).flatten();
+        let record = is_id(id).then(|| read(&self.file(id))).flatten();
         let record = record.ok_or_else(|| EscalateError::Unknown { id: id.to_owned() })?;
         let state = if record.state == State::Open { State::Acked } else { record.state };
         self.write(&Record { state, ..record })
     }
 
-    /// Oldest first. A file that cannot be read is left out.
+    /// Oldest first, with what has become of each. A file that cannot be read is left out.
     pub fn list(dir: &Path) -> Vec<Record> {
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();
         let mut records: Vec<Record> = entries.filter_map(|entry| read(&entry.path())).collect();
         records.sort_by(|a, b| (a.first_seen, &a.id).cmp(&(b.first_seen, &b.id)));
+        let mut deliveries = deliveries_in(dir);
+        for record in &mut records {
+            record.deliveries = deliveries.remove(&record.id).unwrap_or_default();
+        }
         records
+    }
+
+    /// Forgets what was resolved before `before` and is not on its way any more. Says how many.
+    pub fn prune(&self, before: Timestamp) -> usize {
+        let ended = |record: &Record| record.state == State::Resolved && record.last_seen < before;
+        let settled = |record: &Record| !record.deliveries.iter().any(Delivery::is_waiting);
+        let old = Self::list(&self.dir).into_iter().filter(|r| ended(r) && settled(r));
+        let gone = old.filter(|record| fs::remove_file(self.file(&record.id)).is_ok());
+        let gone: Vec<String> = gone.map(|record| record.id).collect();
+        forget(&self.dir, &gone);
+        gone.len()
+    }
+
+    fn fresh(&self, id: &str, escalation: &Escalation, at: Timestamp) -> Record {
+        let text = |text: &str| cut(&self.redactor.clean(text), TEXT_MAX);
+        let line = |text: &str| clip(&self.redactor.clean(text), SUMMARY_MAX);
+        Record {
+            id: id.to_owned(),
+            rule: escalation.cause.rule.to_string(),
+            severity: escalation.severity,
+            repo: self.repo.clone(),
+            protocol: escalation.cause.protocol.clone(),
+            summary: line(&escalation.summary),
+            state: State::Open,
+            holds: escalation.holds,
+            count: 1,
+            first_seen: at,
+            last_seen: at,
+            what: text(&escalation.what),
+            did: text(&escalation.did),
+            wont: text(&escalation.wont),
+            resolve: text(&escalation.resolve),
+            evidence: escalation
+                .evidence
+                .iter()
+                .take(EVIDENCE_MAX)
+                .map(|item| line(item))
+                .collect(),
+            deliveries: Vec::new(),
+            openings: 1,
+            keys: Vec::new(),
+        }
     }
 
     fn file(&self, id: &str) -> PathBuf {
@@ -133,17 +202,40 @@ impl Outbox {
     }
 }
 
-fn read(file: &Path) -> Option<Record> {
-    serde_json::from_slice(&fs::read(file).ok()?).ok()
+impl Record {
+    fn remember(&mut self, key: &Key) {
+        if self.keys.len() >= KEYS_MAX {
+            self.keys.remove(0);
+        }
+        self.keys.push(key.clone());
+    }
+}
+
+fn is_id(text: &str) -> bool {
+    text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// A record's file; `None` for everything else that lies in the directory.
+pub(super) fn read(file: &Path) -> Option<Record> {
+    let id = file.file_name()?.to_str()?.strip_suffix(".json").filter(|id| is_id(id))?;
+    let record: Record = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
+    (record.id == id).then_some(record)
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::model::RuleId;
 
-    fn escalation(subject: &str) -> Escalation {
-        let text = || "text".to_owned();
+    /// A record as a critical hold of the loop leaves it.
+    pub(in crate::escalate) fn record(id: &str) -> Record {
+        let dir = tempfile::tempdir().unwrap();
+        let outbox = Outbox::open(dir.path().to_owned(), "k", Path::new("/src/shop")).unwrap();
+        let at = "2026-01-01T00:00:00Z".parse().unwrap();
+        Record { id: id.to_owned(), ..outbox.fresh(id, &escalation("a"), at) }
+    }
+
+    pub(in crate::escalate) fn escalation(subject: &str) -> Escalation {
         Escalation {
             cause: Cause {
                 protocol: "loop".to_owned(),
@@ -153,15 +245,16 @@ mod tests {
             },
             severity: Severity::Critical,
             holds: true,
-            summary: text(),
-            what: text(),
-            did: text(),
-            wont: text(),
-            resolve: text(),
-            evidence: Vec::new(),
+            summary: "a flag was refused".to_owned(),
+            what: "The builder approved its own work.".to_owned(),
+            did: "The flag was refused.".to_owned(),
+            wont: "Go on.".to_owned(),
+            resolve: "agency resume --repo /src/shop".to_owned(),
+            evidence: vec![".agent-status.json says `approved`".to_owned()],
         }
     }
 
+    // covers: ES-03
     #[test]
     fn one_cause_is_one_record_and_the_same_effect_counts_once() {
         let dir = tempfile::tempdir().unwrap();
@@ -189,5 +282,46 @@ mod tests {
         outbox.resolve(&escalation("a").cause, &Key::new("loop-2.0"), at).unwrap();
         assert_eq!(Outbox::list(dir.path())[0].state, State::Resolved);
         assert!(outbox.acknowledge("../../etc/passwd").is_err());
+    }
+    #[test]
+    fn effects_done_again_change_nothing_and_a_cause_that_comes_back_is_opened_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let outbox = Outbox::open(dir.path().to_owned(), "a1b2c3d4", Path::new("/r")).unwrap();
+        let at = "2026-01-01T00:00:00Z".parse().unwrap();
+        let (raised, resolved) = (Key::new("loop-1.0"), Key::new("loop-1.1"));
+        for _ in 0..2 {
+            outbox.raise(&escalation("a"), &raised, at).unwrap();
+            outbox.resolve(&escalation("a").cause, &resolved, at).unwrap();
+        }
+        let record = &Outbox::list(dir.path())[0];
+        assert_eq!((record.state, record.count, record.openings), (State::Resolved, 1, 1));
+        outbox.raise(&escalation("a"), &Key::new("loop-2.0"), at).unwrap();
+        let record = &Outbox::list(dir.path())[0];
+        assert_eq!((record.state, record.count, record.openings), (State::Open, 2, 2));
+    }
+
+    // covers: ES-05 SE-03
+    #[test]
+    fn a_record_is_bounded_and_keeps_no_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        let outbox = Outbox::open(dir.path().to_owned(), "a1b2c3d4", Path::new("/r"))
+            .unwrap()
+            .redacting(Redactor::new(["canary-secret"]));
+        let huge = Escalation {
+            summary: "canary-secret ".repeat(100_000),
+            evidence: vec!["ghp_A1b2C3d4E5f6G7h8J9k0".to_owned(); 10_000],
+            ..escalation("a")
+        };
+        let at = "2026-01-01T00:00:00Z".parse().unwrap();
+        let id = outbox.raise(&huge, &Key::new("loop-1.0"), at).unwrap();
+        let text = fs::read_to_string(outbox.file(&id)).unwrap();
+        assert!(
+            text.len() < 64_000 && !text.contains("canary") && !text.contains("A1b2"),
+            "{text}"
+        );
+        assert_eq!(outbox.prune(at), 0, "what is open is never forgotten");
+        outbox.resolve(&huge.cause, &Key::new("loop-2.0"), at).unwrap();
+        assert_eq!((outbox.prune(at), outbox.prune(at + chrono::TimeDelta::days(1))), (0, 1));
+        assert!(Outbox::list(dir.path()).is_empty());
     }
 }

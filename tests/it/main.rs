@@ -7,6 +7,7 @@ mod e2e;
 mod leases;
 mod profiles;
 mod real_clis;
+mod escalate;
 mod runs;
 mod scenarios;
 mod sim;

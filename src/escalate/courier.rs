@@ -1,0 +1,254 @@
+//! Carries what is due from the outboxes to the channels, and writes down every step before it counts.
+//!
+//! One task owns all that is known about deliveries. Each channel has at most one attempt under way, in a task that
+//! touches no file; so a slow channel never blocks another, and whoever drops the courier at any moment loses
+//! nothing: what was under way is sent again under the same id. What is due is decided in `plan`, not here.
+
+mod shelf;
+
+use super::channels::Channels;
+use super::pace::Outcome;
+use super::send::ATTEMPT_LIMIT;
+use crate::model::Timestamp;
+use shelf::{Place, Shelf};
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
+use tokio::time::Instant;
+
+/// Outboxes are looked at this often even when nobody says that something changed.
+const RESCAN: Duration = Duration::from_secs(30);
+/// A storm of nudges is answered this often.
+const REFRESH_PAUSE: Duration = Duration::from_millis(100);
+/// After a write that failed.
+const PAUSE: Duration = Duration::from_secs(5);
+
+type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+pub struct Courier {
+    channels: Channels,
+    clock: Clock,
+    orders: mpsc::UnboundedReceiver<Order>,
+    nudged: Arc<Notify>,
+    shelves: BTreeMap<PathBuf, Shelf>,
+    attempts: JoinSet<Outcome>,
+    /// What each attempt carries; also which channels are busy.
+    under_way: HashMap<Id, Job>,
+    refresh_at: Instant,
+    refreshed: Instant,
+}
+
+#[derive(Clone, Debug)]
+struct Job {
+    channel: String,
+    dir: PathBuf,
+    place: Place,
+}
+
+enum Order {
+    Watch(PathBuf),
+    Forget(PathBuf),
+    Reload(Box<Channels>),
+    Stop,
+}
+
+/// How the rest of the daemon talks to its courier.
+#[derive(Clone)]
+pub struct CourierHandle {
+    orders: mpsc::UnboundedSender<Order>,
+    nudged: Arc<Notify>,
+}
+
+impl CourierHandle {
+    /// Looks after this outbox from now on.
+    pub fn watch(&self, outbox: PathBuf) {
+        self.order(Order::Watch(outbox));
+    }
+
+    pub fn forget(&self, outbox: PathBuf) {
+        self.order(Order::Forget(outbox));
+    }
+
+    /// The owner has changed the configuration.
+    pub fn reload(&self, channels: Channels) {
+        self.order(Order::Reload(Box::new(channels)));
+    }
+
+    /// Something was raised, resolved or acknowledged: look now.
+    pub fn nudge(&self) {
+        self.nudged.notify_one();
+    }
+
+    fn order(&self, order: Order) {
+        // A courier that has ended needs no orders.
+        drop(self.orders.send(order));
+    }
+}
+
+/// A courier in a task of its own.
+pub struct Running {
+    handle: CourierHandle,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    pub fn handle(&self) -> CourierHandle {
+        self.handle.clone()
+    }
+
+    /// Starts nothing new, waits for what is under way, but not for ever.
+    pub async fn stop(self) {
+        let Self { handle, mut task } = self;
+        handle.order(Order::Stop);
+        if tokio::time::timeout(ATTEMPT_LIMIT, &mut task).await.is_err() {
+            task.abort();
+        }
+    }
+}
+
+impl Courier {
+    /// Must be called inside a runtime.
+    pub fn start(channels: Channels) -> Running {
+        let (courier, handle) = Self::new(channels);
+        Running { handle, task: tokio::spawn(courier.run()) }
+    }
+
+    pub fn new(channels: Channels) -> (Self, CourierHandle) {
+        Self::with_clock(channels, Arc::new(chrono::Utc::now))
+    }
+
+    pub fn with_clock(channels: Channels, clock: Clock) -> (Self, CourierHandle) {
+        let (sender, orders) = mpsc::unbounded_channel();
+        let nudged = Arc::new(Notify::new());
+        let handle = CourierHandle { orders: sender, nudged: Arc::clone(&nudged) };
+        let (shelves, attempts) = (BTreeMap::new(), JoinSet::new());
+        let (refresh_at, refreshed) = (Instant::now() + RESCAN, Instant::now());
+        let under_way = HashMap::new();
+        let courier = Self {
+            channels,
+            clock,
+            orders,
+            nudged,
+            shelves,
+            attempts,
+            under_way,
+            refresh_at,
+            refreshed,
+        };
+        (courier, handle)
+    }
+
+    /// Until it is stopped or the last handle is gone. May be dropped at any moment.
+    pub async fn run(mut self) {
+        let mut wake = self.dispatch();
+        loop {
+            tokio::select! {
+                order = self.orders.recv() => match order {
+                    Some(Order::Stop) | None => break,
+                    Some(order) => self.obey(order),
+                },
+                Some(ended) = self.attempts.join_next_with_id() => self.note(ended),
+                () = self.nudged.notified() => {
+                    self.refresh_at = self.refreshed + REFRESH_PAUSE;
+                    // In a storm of nudges not each one is worth a look.
+                    if Instant::now() < self.refresh_at {
+                        wake = wake.min(self.refresh_at);
+                        continue;
+                    }
+                }
+                () = tokio::time::sleep_until(wake) => {}
+            }
+            self.refresh();
+            wake = self.dispatch();
+        }
+        while let Some(ended) = self.attempts.join_next_with_id().await {
+            self.note(ended);
+        }
+    }
+
+    fn obey(&mut self, order: Order) {
+        let now = (self.clock)();
+        match order {
+            Order::Watch(dir) => {
+                let open = || Shelf::open(dir.clone(), &self.channels, now);
+                self.shelves.entry(dir.clone()).or_insert_with(open);
+            }
+            Order::Forget(dir) => drop(self.shelves.remove(&dir)),
+            Order::Reload(channels) => {
+                self.channels = *channels;
+                self.shelves.values_mut().for_each(|shelf| shelf.meet(&self.channels, now));
+            }
+            Order::Stop => {}
+        }
+    }
+
+    fn refresh(&mut self) {
+        let now = Instant::now();
+        if now >= self.refresh_at {
+            self.shelves.values_mut().for_each(Shelf::refresh);
+            self.refreshed = Instant::now();
+            self.refresh_at = self.refreshed + RESCAN;
+        }
+    }
+
+    /// Starts whatever may start now. Gives the time of the next look.
+    fn dispatch(&mut self) -> Instant {
+        let now = (self.clock)();
+        let mut wakes: Vec<Timestamp> = Vec::new();
+        for shelf in self.shelves.values_mut() {
+            wakes.extend(shelf.plan(&self.channels, now));
+        }
+        for channel in self.channels.list.clone() {
+            if !self.under_way.values().any(|job| job.channel == channel.name) {
+                wakes.extend(self.start_next(&channel.name, now));
+            }
+        }
+        let soonest = wakes.into_iter().min().map(|at| (at - now).to_std().unwrap_or_default());
+        let wait = soonest.unwrap_or(RESCAN).clamp(Duration::from_millis(1), RESCAN);
+        self.refresh_at.min(Instant::now() + wait)
+    }
+
+    /// Tries the most urgent parcel of a channel; when there is none, says when there will be one.
+    fn start_next(&mut self, channel: &str, now: Timestamp) -> Option<Timestamp> {
+        let quiet = self.channels.get(channel)?.quiet;
+        let backoff = self.channels.pace.backoff;
+        let next = |(dir, shelf): (&PathBuf, &Shelf)| {
+            Some((shelf.next(channel, quiet, backoff, now)?, dir.clone()))
+        };
+        let (ready, dir) =
+            self.shelves.iter().filter_map(next).min_by(|(a, _), (b, _)| a.cmp(b))?;
+        if ready.at > now {
+            return Some(ready.at);
+        }
+        let shelf = self.shelves.get_mut(&dir)?;
+        match shelf.start(&ready.place, &self.channels, now) {
+            Ok(outgoing) => {
+                let sender = Arc::clone(self.channels.get(channel)?);
+                let attempt = self.attempts.spawn(async move { sender.send(&outgoing).await });
+                let job = Job { channel: channel.to_owned(), dir, place: ready.place };
+                self.under_way.insert(attempt.id(), job);
+                None
+            }
+            Err(error) => {
+                tracing::error!(outbox = %dir.display(), error = %error, "cannot write down a delivery, so it waits");
+                shelf.pause(now + PAUSE);
+                Some(now + PAUSE)
+            }
+        }
+    }
+
+    fn note(&mut self, ended: Result<(Id, Outcome), JoinError>) {
+        let (id, outcome) = match ended {
+            Ok(ended) => ended,
+            Err(error) => (error.id(), Outcome::later("our own failure while sending")),
+        };
+        let Some(job) = self.under_way.remove(&id) else { return };
+        let now = (self.clock)();
+        if let Some(shelf) = self.shelves.get_mut(&job.dir) {
+            shelf.finish(&job.place, outcome, &self.channels, now);
+        }
+    }
+}

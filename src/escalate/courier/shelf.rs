@@ -1,0 +1,181 @@
+//! One outbox as the courier sees it: its records, what was told about them, what is on its way. It sends nothing.
+
+mod leaving;
+mod making;
+
+use crate::escalate::channels::Channels;
+use crate::escalate::outbox::{self, Record};
+use crate::escalate::plan::Flow;
+use crate::escalate::track::{Digest, Lane, Parcel, Stage, Tracks, sent};
+use crate::model::Timestamp;
+use crate::store::StoreError;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+pub(super) struct Shelf {
+    dir: PathBuf,
+    records: BTreeMap<String, (Stamp, Record)>,
+    told: Tracks,
+    flows: BTreeMap<String, Flow>,
+    /// Written in memory only: a disk that failed gets another chance.
+    unsaved: BTreeSet<Place>,
+    paused: Option<Timestamp>,
+}
+
+/// Each write of a record makes a new file, so these tell two versions apart.
+type Stamp = (u64, i64, i64, u64);
+
+/// Where a parcel lies.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    Alone { cause: String, channel: String },
+    Digest { id: String },
+}
+
+impl Shelf {
+    pub(super) fn open(dir: PathBuf, channels: &Channels, now: Timestamp) -> Self {
+        if let Err(error) = fs::create_dir_all(sent(&dir)) {
+            tracing::error!(outbox = %dir.display(), error = %error, "cannot make room for deliveries");
+        }
+        let told = Tracks::load(&dir);
+        let (records, flows, unsaved) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let mut shelf = Self { dir, records, told, flows, unsaved, paused: None };
+        shelf.recall();
+        shelf.refresh();
+        shelf.meet(channels, now);
+        shelf
+    }
+
+    /// What was said shortly before we came counts against a flood, too.
+    fn recall(&mut self) {
+        for track in self.told.tracks.values() {
+            for (channel, lane) in track {
+                if let (Some(_), Some(told)) = (&lane.parcel, &lane.told) {
+                    self.flows.entry(channel.clone()).or_default().said_alone(told.at, told.holds);
+                }
+            }
+        }
+        let mut digests: Vec<&Digest> = self.told.digests.values().collect();
+        digests.sort_by_key(|digest| digest.parcel.made);
+        for Digest { channel, parcel, .. } in digests {
+            self.flows.entry(channel.clone()).or_default().said_digest(parcel.made);
+        }
+    }
+
+    /// Notes since when each channel is there; what was on its way to one that is gone will not arrive.
+    pub(super) fn meet(&mut self, channels: &Channels, now: Timestamp) {
+        let names: BTreeSet<&str> = channels.names().into_iter().collect();
+        let known = self.told.since.len();
+        for name in &names {
+            self.told.since.entry((*name).to_owned()).or_insert(now);
+        }
+        if self.told.since.len() != known {
+            self.saved(self.told.save_since(&self.dir));
+        }
+        let lost: Vec<Place> = self
+            .places()
+            .filter(|(channel, _)| !names.contains(channel))
+            .map(|(_, place)| place)
+            .collect();
+        for place in lost {
+            self.settle(&place, |parcel| {
+                parcel.stage = Stage::Dead;
+                parcel.error = Some("the channel is no longer configured".to_owned());
+            });
+        }
+    }
+
+    /// All that is on its way: the channel, and where it lies.
+    fn places(&self) -> impl Iterator<Item = (&str, Place)> {
+        let open = |parcel: &Parcel| !parcel.stage.is_settled();
+        let alone = self.told.tracks.iter().flat_map(|(cause, track)| {
+            track.iter().map(move |(channel, lane)| (cause, channel, lane))
+        });
+        let alone = alone.filter(move |(_, _, lane)| lane.parcel.as_ref().is_some_and(open));
+        let alone = alone.map(|(cause, channel, _)| {
+            let place = Place::Alone { cause: cause.clone(), channel: channel.clone() };
+            (channel.as_str(), place)
+        });
+        let digests = self.told.digests.iter().filter(move |(_, digest)| open(&digest.parcel));
+        alone.chain(
+            digests.map(|(id, digest)| (digest.channel.as_str(), Place::Digest { id: id.clone() })),
+        )
+    }
+
+    /// Reads what has changed since the last time.
+    pub(super) fn refresh(&mut self) {
+        for place in std::mem::take(&mut self.unsaved) {
+            self.save(&place);
+        }
+        let Ok(entries) = fs::read_dir(&self.dir) else { return };
+        let mut gone: BTreeSet<String> = self.records.keys().cloned().collect();
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let Some(id) = name.to_str().and_then(|name| name.strip_suffix(".json")) else {
+                continue;
+            };
+            gone.remove(id);
+            let Some(stamp) = entry.metadata().ok().map(stamp) else { continue };
+            if self.records.get(id).is_none_or(|(known, _)| *known != stamp)
+                && let Some(record) = outbox::read(&entry.path())
+            {
+                self.records.insert(id.to_owned(), (stamp, record));
+            }
+        }
+        for id in gone {
+            self.records.remove(&id);
+            self.told.tracks.remove(&id);
+        }
+    }
+
+    fn lane(&self, cause: &str, channel: &str) -> Option<&Lane> {
+        self.told.tracks.get(cause)?.get(channel)
+    }
+
+    pub(super) fn pause(&mut self, until: Timestamp) {
+        self.paused = Some(until);
+    }
+
+    fn settle(&mut self, place: &Place, change: impl FnOnce(&mut Parcel)) {
+        if let Some(parcel) = self.parcel(place) {
+            change(parcel);
+            self.save(place);
+        }
+    }
+
+    fn parcel(&mut self, place: &Place) -> Option<&mut Parcel> {
+        match place {
+            Place::Alone { cause, channel } => {
+                self.told.tracks.get_mut(cause)?.get_mut(channel)?.parcel.as_mut()
+            }
+            Place::Digest { id } => Some(&mut self.told.digests.get_mut(id)?.parcel),
+        }
+    }
+
+    fn save(&mut self, place: &Place) {
+        if self.write(place).inspect_err(|error| self.failed(error)).is_err() {
+            self.unsaved.insert(place.clone());
+        }
+    }
+
+    fn write(&self, place: &Place) -> Result<(), StoreError> {
+        match place {
+            Place::Alone { cause, .. } => self.told.save_track(&self.dir, cause),
+            Place::Digest { id } => self.told.save_digest(&self.dir, id),
+        }
+    }
+
+    fn saved(&self, result: Result<(), StoreError>) {
+        drop(result.inspect_err(|error| self.failed(error)));
+    }
+
+    fn failed(&self, error: &StoreError) {
+        tracing::error!(outbox = %self.dir.display(), error = %error, "cannot write down a delivery");
+    }
+}
+
+fn stamp(meta: fs::Metadata) -> Stamp {
+    (meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.len())
+}
