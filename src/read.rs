@@ -76,6 +76,11 @@ pub fn refused(found: impl Into<String>, limit: u64) -> FileState {
     FileState::Unreadable(Unreadable { found: found.into(), wanted })
 }
 
+/// The words for a file whose second name stays.
+pub fn second_name(limit: u64) -> FileState {
+    refused("a file with a second hard link", limit)
+}
+
 fn read_once(root: &Path, path: &RelPath, limit: u64, seen: Now) -> io::Result<Option<Reading>> {
     let top = open(root, folder_flags(OFlag::empty()), Mode::empty())?;
     // Looked at before it is opened: to open a pipe or a device is already to act on it.

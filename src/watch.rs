@@ -21,6 +21,8 @@ mod queue;
 mod scan;
 mod whole;
 
+pub(crate) use whole::looks_unfinished;
+
 use crate::clock;
 use crate::model::{FileSeen, Interest, RelPath, Ticks};
 use hub::Hub;

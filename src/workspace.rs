@@ -19,20 +19,20 @@ use crate::capacity::{Asker, Permit};
 use crate::clock;
 use crate::model::{
     Answer, Command, Deadline, Effect, FileSeen, FileState, Keyed, RunEvent, RunId, Seat, TreeRef,
-    Wake,
+    Wake, WatchedFile,
 };
 use crate::read;
 use crate::repository::Repository;
 use crate::run::{Executor as _, RunError};
 use crate::store::{Durability, Journal, StoreError};
-use crate::watch::{Sighting, Watcher};
+use crate::watch::{self, Sighting, Watcher};
 use command::Waiter;
 use leases::{Claim, Leases};
 use record::{Entry, Snapshot};
 use slot::Slot;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch::Receiver};
 use tokio_util::sync::CancellationToken;
 
 pub struct Workspace {
@@ -84,7 +84,7 @@ struct Grant {
 /// What ends the loop from outside.
 pub struct Outside<'a> {
     pub requests: &'a mut mpsc::Receiver<Request>,
-    pub reload: &'a mut watch::Receiver<Settings>,
+    pub reload: &'a mut Receiver<Settings>,
     pub stop: &'a CancellationToken,
     /// On a stop, wait for the runs that are alive.
     pub drain: bool,
@@ -136,12 +136,12 @@ impl Workspace {
         outside: &mut Outside<'_>,
     ) -> Result<Left, WorkspaceError> {
         let mut watch = self.watch(watcher);
-        self.look_at_everything().await;
+        self.look_at_everything(Writers::Perhaps).await;
         loop {
             self.work().await?;
             if std::mem::take(&mut self.newcomer) {
                 watch = self.watch(watcher);
-                self.look_at_everything().await;
+                self.look_at_everything(Writers::Perhaps).await;
                 continue;
             }
             if let Some(left) = self.leaves(outside.until) {
@@ -334,7 +334,7 @@ impl Workspace {
         let run = end.run.clone();
         let entry = Entry::Ran { run: run.clone(), outcome: end.outcome.sentence() };
         self.note_end(end);
-        self.look_at_everything().await;
+        self.look_at_everything(Writers::Gone).await;
         self.absorb_all(&Wake::Run(event));
         self.work().await?;
         self.note(&entry, Durability::Synced)?;
@@ -365,8 +365,13 @@ impl Workspace {
 
     async fn on_sighting(&mut self, sighting: Sighting) -> Result<(), WorkspaceError> {
         match sighting {
-            Sighting::File(seen) => self.on_file(seen),
-            Sighting::Checkout => self.look_at_checkout().await,
+            Sighting::File(seen) => {
+                // A file that git itself wrote or removed belongs to what the checkout is by now.
+                self.look_at_checkout().await;
+                self.on_file(seen);
+            }
+            // And the other way round: what we know of the files may be from another branch.
+            Sighting::Checkout => self.look_at_everything(Writers::Perhaps).await,
             Sighting::Rescanned => {
                 if !self.repository.is_ours() {
                     return Err(WorkspaceError::LockLost);
@@ -410,22 +415,26 @@ impl Workspace {
 
     /// Reads every watched file and the checkout now, without waiting for the watcher. A protocol that a file brings to
     /// work must see everything too.
-    pub(crate) async fn look_at_everything(&mut self) {
+    pub(crate) async fn look_at_everything(&mut self, writers: Writers) {
         loop {
             let known = self.slots.len();
             self.look_at_checkout().await;
-            self.look_at_files();
+            self.look_at_files(writers);
             if self.slots.len() == known {
                 return;
             }
         }
     }
 
-    fn look_at_files(&mut self) {
+    fn look_at_files(&mut self, writers: Writers) {
         let now = clock::now();
         for file in self.interest().files {
-            if let Ok(reading) = read::read(&self.hands.places.root, &file.path, file.limit, now) {
-                self.absorb_file(FileSeen { path: file.path, state: reading.state });
+            let Ok(reading) = read::read(&self.hands.places.root, &file.path, file.limit, now)
+            else {
+                continue;
+            };
+            if let Some(state) = settled(reading, &file, writers) {
+                self.absorb_file(FileSeen { path: file.path, state });
             }
         }
     }
@@ -480,6 +489,27 @@ impl Workspace {
     fn is_quiet(&self) -> bool {
         let open = self.slots.iter().any(|slot| slot.open().next().is_some());
         self.running.is_empty() && !open && self.deadline().is_none()
+    }
+}
+
+/// Whether somebody may be in the middle of writing what we look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writers {
+    Perhaps,
+    /// Their run is over: what is cut stays cut, and a second name stays.
+    Gone,
+}
+
+/// What a single look at a file may say of it; `None` leaves it to the watcher, which can wait (DM-03).
+fn settled(reading: read::Reading, file: &WatchedFile, writers: Writers) -> Option<FileState> {
+    let unfinished = match &reading.state {
+        FileState::Whole(whole) => watch::looks_unfinished(file.shape, &whole.bytes),
+        FileState::Absent | FileState::Unreadable(_) => false,
+    };
+    match writers {
+        Writers::Gone if reading.linked => Some(read::second_name(file.limit)),
+        Writers::Perhaps if reading.linked || unfinished => None,
+        Writers::Gone | Writers::Perhaps => Some(reading.state),
     }
 }
 

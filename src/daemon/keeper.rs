@@ -4,9 +4,9 @@
 use super::Outcome;
 use crate::apply::chain;
 use crate::control;
-use crate::escalate::Outbox;
+use crate::escalate::{self, Outbox, State};
 use crate::model::{Cause, Digest, Escalation, Key, RuleId, Severity};
-use crate::repository::{Repository, RepositoryError};
+use crate::repository::{Places, Repository, RepositoryError};
 use crate::watch::Watcher;
 use crate::workspace::{
     Left, OpenError, Outside, RepoStatus, Request, Settings, Stranger, Until, Workspace,
@@ -61,10 +61,13 @@ impl Keeper {
                 Ok(()) => return Outcome { root: self.root, error: None },
                 Err(error) => error,
             };
-            if self.until == Until::Quiet || self.stop.is_cancelled() || error.is_busy() {
+            if self.stop.is_cancelled() || error.is_busy() {
                 return Outcome { root: self.root, error: Some(error) };
             }
             self.freeze(&error);
+            if self.until == Until::Quiet {
+                return Outcome { root: self.root, error: Some(error) };
+            }
             tokio::select! {
                 () = self.stop.cancelled() => return Outcome { root: self.root, error: Some(error) },
                 () = tokio::time::sleep(wait) => wait = (wait * 2).min(LAST_RETRY),
@@ -78,6 +81,7 @@ impl Keeper {
         loop {
             let settings = self.settings.borrow_and_update().clone();
             let mut workspace = Workspace::open(&self.root, &settings, stranger).await?;
+            self.thaw(workspace.places());
             let (sender, mut requests) = mpsc::channel(16);
             let served = control::serve(&workspace.places().control_sock(), sender.clone())?;
             if let Some(request) = left_over.take() {
@@ -100,6 +104,23 @@ impl Keeper {
                     left_over = Some(request);
                     stranger = Stranger::Adopt;
                 }
+            }
+        }
+    }
+
+    /// It is open again: what was told of it is over.
+    fn thaw(&self, places: &Places) {
+        let frozen = |record: &escalate::Record| {
+            record.protocol == OURS && record.rule == FROZEN && record.state != State::Resolved
+        };
+        let records = Outbox::list(&places.outbox());
+        for record in records.into_iter().filter(frozen) {
+            let key = Key::new(format!("thawed-{}", record.id));
+            let outbox = Outbox::open(places.outbox(), &places.id.short(), &self.root);
+            let now = crate::clock::now().wall;
+            let done = outbox.and_then(|outbox| outbox.resolve(&cause(&record.what), &key, now));
+            if let Err(error) = done {
+                tracing::warn!(error = %chain(&error), "an escalation stays open");
             }
         }
     }
@@ -137,15 +158,19 @@ fn common_git_dir(root: &Path) -> Option<PathBuf> {
     dir.is_dir().then_some(dir)
 }
 
+/// Who speaks when no protocol can.
+const OURS: &str = "agency";
+const FROZEN: &str = "DM-10";
+
+fn cause(why: &str) -> Cause {
+    let (protocol, rule) = (OURS.to_owned(), RuleId::new(FROZEN));
+    Cause { protocol, rule, subject: why.to_owned(), epoch: 0 }
+}
+
 fn frozen(why: &str) -> Escalation {
     let did = "Nothing happens in this repository until it can be opened again; it is tried from time to time.";
     Escalation {
-        cause: Cause {
-            protocol: "agency".to_owned(),
-            rule: RuleId::new("DM-10"),
-            subject: why.to_owned(),
-            epoch: 0,
-        },
+        cause: cause(why),
         severity: Severity::Critical,
         holds: true,
         summary: format!("frozen: {why}"),

@@ -281,6 +281,8 @@ pub(super) mod tests {
         assert_eq!(Outbox::list(dir.path())[0].state, State::Acked);
         outbox.resolve(&escalation("a").cause, &Key::new("loop-2.0"), at).unwrap();
         assert_eq!(Outbox::list(dir.path())[0].state, State::Resolved);
+        outbox.raise(&escalation("a"), &Key::new("loop-3.0"), at).unwrap();
+        assert_eq!(Outbox::list(dir.path())[0].state, State::Open, "it is back");
         assert!(outbox.acknowledge("../../etc/passwd").is_err());
     }
     #[test]

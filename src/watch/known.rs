@@ -27,8 +27,13 @@ struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Delivered {
     Absent,
-    Whole { digest: Digest, written: Timestamp, seen: Now },
-    Unreadable(String),
+    Whole {
+        digest: Digest,
+        written: Timestamp,
+        seen: Now,
+    },
+    /// With its stamp: another link in the place of one that was taken away looks the same.
+    Unreadable(String, Option<Stamp>),
 }
 
 impl Known {
@@ -69,7 +74,7 @@ impl Known {
         }
         let before = old.and_then(|entry| entry.delivered);
         let state = keep_first_seen(reading.state, before.as_ref());
-        let delivered = Delivered::of(&state);
+        let delivered = Delivered::of(&state, reading.stamp);
         let news = before.as_ref() != Some(&delivered);
         if named || !absent {
             let proven = reading.stamp.is_none_or(|stamp| is_proven(stamp, now));
@@ -81,13 +86,13 @@ impl Known {
 }
 
 impl Delivered {
-    fn of(state: &FileState) -> Self {
+    fn of(state: &FileState, stamp: Option<Stamp>) -> Self {
         match state {
             FileState::Absent => Self::Absent,
             FileState::Whole(file) => {
                 Self::Whole { digest: file.digest.clone(), written: file.written, seen: file.seen }
             }
-            FileState::Unreadable(unreadable) => Self::Unreadable(unreadable.found.clone()),
+            FileState::Unreadable(unreadable) => Self::Unreadable(unreadable.found.clone(), stamp),
         }
     }
 }
@@ -181,5 +186,20 @@ mod tests {
         assert!(known.deliver(path.clone(), whole("a", 1, 1), false, at(9)).is_some());
         assert!(known.deliver(path.clone(), absent(), false, at(9)).is_some());
         assert!(known.below("").is_empty(), "an absent file that nobody named leaves no trace");
+    }
+
+    // covers: DM-04
+    #[test]
+    fn another_link_in_the_place_of_one_that_was_taken_away_is_news() {
+        let path = RelPath::fixed("flag.json");
+        let link = |written| Reading {
+            state: crate::read::refused("a symbolic link", 1),
+            stamp: Some(stamp(written)),
+            linked: false,
+        };
+        let mut known = Known::default();
+        assert!(known.deliver(path.clone(), link(10), true, at(20)).is_some());
+        assert!(known.deliver(path.clone(), link(10), true, at(20)).is_none());
+        assert!(known.deliver(path, link(11), true, at(20)).is_some());
     }
 }

@@ -283,7 +283,7 @@ impl Look {
         let stamp = reading.stamp.or(stamp);
         match pending.judge(looks, stamp, now.ticks, &times) {
             Verdict::Deliver if looks == Looks::Linked => {
-                let state = read::refused("a file with a second hard link", wanted.limit);
+                let state = read::second_name(wanted.limit);
                 Some(Reading { state, ..reading })
             }
             Verdict::Deliver => Some(reading),

@@ -43,7 +43,7 @@ mod tests {
             .collect();
         for second in (0..30).map(Duration::from_secs) {
             let next = second + Duration::from_secs(1);
-            let together = pauses.iter().filter(|pause| (second..next).contains(pause)).count();
+            let together = pauses.iter().filter(|pause| (second..next).contains(*pause)).count();
             assert!(together < 80, "{together} roots rescan in second {second:?}");
         }
     }

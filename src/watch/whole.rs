@@ -4,7 +4,7 @@ use crate::model::Shape;
 use serde::de::IgnoredAny;
 use std::io::Read as _;
 
-pub(super) fn looks_unfinished(shape: Shape, bytes: &[u8]) -> bool {
+pub(crate) fn looks_unfinished(shape: Shape, bytes: &[u8]) -> bool {
     match shape {
         Shape::Json => cut_json(bytes),
         Shape::Frontmatter => cut_frontmatter(bytes),

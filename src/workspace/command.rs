@@ -2,7 +2,7 @@
 //! everything else. What concerns the repository as a whole (adopt, trust) is done here.
 
 use super::record::Entry;
-use super::{Request, Workspace, WorkspaceError};
+use super::{Request, Workspace, WorkspaceError, Writers};
 use crate::clock;
 use crate::model::{Answer, Command, Digest, FileState, RelPath, Verb, Wake};
 use crate::repository::Origin;
@@ -39,7 +39,7 @@ impl Workspace {
         }
         self.settle_in(&command)?;
         let known = command.protocol.as_ref().is_none_or(|name| self.activate(name));
-        self.look_at_everything().await;
+        self.look_at_everything(Writers::Perhaps).await;
         let asked = if known { self.hand_on(&command) } else { 0 };
         if asked == 0 {
             let text = "no protocol is at work in this repository".to_owned();

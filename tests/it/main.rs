@@ -4,10 +4,10 @@
 mod compat;
 mod cost;
 mod e2e;
+mod escalate;
 mod leases;
 mod profiles;
 mod real_clis;
-mod escalate;
 mod runs;
 mod scenarios;
 mod sim;

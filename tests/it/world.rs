@@ -60,6 +60,8 @@ pub(crate) struct World {
     pub(crate) push_result: Result<(), Failure>,
     pub(crate) decisions: Vec<Decision>,
     pub(crate) git: bool,
+    /// The owner commits once more, between our next plan and its commit.
+    pub(crate) owner_is_faster: bool,
     trees: BTreeMap<TreeId, Tree>,
     pending: VecDeque<Keyed>,
     /// Effects left before the daemon dies; `None`: it lives.
@@ -89,6 +91,7 @@ impl World {
             push_result: Ok(()),
             decisions: Vec::new(),
             git: true,
+            owner_is_faster: false,
             trees: BTreeMap::new(),
             pending: VecDeque::new(),
             fuse: None,
@@ -376,6 +379,10 @@ impl World {
         let key = key.clone();
         if self.log(&planned.branch).iter().any(|commit| commit.id == planned.id) {
             return Wake::Done { key };
+        }
+        if std::mem::take(&mut self.owner_is_faster) {
+            let tree = self.head().map(|commit| commit.tree.clone()).unwrap_or_default();
+            self.commit_tree(tree, "the owner was faster");
         }
         if self.heads.get(&planned.branch) != planned.parent.as_ref() {
             let said = "the branch moved".to_owned();

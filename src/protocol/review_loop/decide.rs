@@ -39,11 +39,19 @@ type TurnDuty = fn(&ReviewLoop, &Turn, Now) -> Option<Decision>;
 fn on_the_move(it: &ReviewLoop, now: Now) -> Option<Decision> {
     let memory = &it.index.memory;
     let turn = memory.turn.as_ref()?;
-    if memory.is_held() || away::is_away(it) {
+    if away::is_away(it) {
         return None;
     }
-    let duties: [TurnDuty; 4] =
-        [turn::look_at_what_is_left, moving::judge, turn::after_failure, turn::begin];
+    if memory.is_held() {
+        return turn::look_while_held(it, turn);
+    }
+    let duties: [TurnDuty; 5] = [
+        moving::turn_away,
+        turn::look_at_what_is_left,
+        moving::judge,
+        turn::after_failure,
+        turn::begin,
+    ];
     duties.iter().find_map(|duty| duty(it, turn, now))
 }
 
@@ -94,7 +102,13 @@ fn deadline(it: &ReviewLoop, now: Now) -> Option<Deadline> {
         let notice = Deadline { at: now.ticks.after(wait), why: "away" };
         return Deadline::earlier(push, Some(notice));
     }
-    if memory.is_held() || away::is_away(it) {
+    if away::is_away(it) {
+        return push;
+    }
+    if let Some(suspect) = tamper::deadline(it, now) {
+        return Deadline::earlier(push, Some(suspect));
+    }
+    if memory.is_held() {
         return push;
     }
     let turn = memory.turn.as_ref();

@@ -2,8 +2,8 @@
 
 use super::memory::Memory;
 use crate::model::{
-    Checkout, Command, CommitId, Effect, Fact, Failure, FileState, Key, Query, RelPath, RunEnd,
-    RunEvent, TreeRef, Wake, WholeFile,
+    Checkout, Command, CommitId, Effect, Fact, Failure, FileSeen, FileState, Key, Query, RelPath,
+    RunEnd, RunEvent, TreeRef, Wake, WholeFile,
 };
 use std::collections::BTreeMap;
 
@@ -33,9 +33,7 @@ pub(super) struct Index {
 impl Index {
     pub(super) fn absorb(&mut self, wake: &Wake) {
         match wake {
-            Wake::File(file) => {
-                self.files.insert(file.path.clone(), file.state.clone());
-            }
+            Wake::File(file) => self.absorb_file(file),
             Wake::Checkout(checkout) => self.checkout = Some(checkout.clone()),
             Wake::Run(RunEvent::Started { .. }) | Wake::Deadline => {}
             Wake::Run(RunEvent::Ended(end)) => self.ended = Some(end.clone()),
@@ -56,6 +54,18 @@ impl Index {
             }
             Wake::Command(command) => self.commands.push(command.clone()),
         }
+    }
+
+    /// The same bytes again were first seen when they were first seen.
+    fn absorb_file(&mut self, file: &FileSeen) {
+        let mut state = file.state.clone();
+        if let (FileState::Whole(now), Some(FileState::Whole(before))) =
+            (&mut state, self.files.get(&file.path))
+            && now.digest == before.digest
+        {
+            now.seen = before.seen;
+        }
+        self.files.insert(file.path.clone(), state);
     }
 
     /// A decision was made on these: they must not move the next one.

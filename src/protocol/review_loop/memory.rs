@@ -28,6 +28,8 @@ pub(super) struct Memory {
     pub(super) holds: Vec<Hold>,
     /// The notice that the owner is elsewhere, while that lasts.
     pub(super) away: Option<Cause>,
+    /// Since when something else lies in the place of our state, while we wait whether it stays.
+    pub(super) suspect: Option<Timestamp>,
     pub(super) anchor: Option<Anchor>,
     pub(super) moving: Option<Moving>,
     pub(super) push: Option<PushDue>,
@@ -93,10 +95,9 @@ pub(super) struct Turn {
     pub(super) look_again: bool,
 }
 
-/// The tree when the first run of the turn began.
+/// The repository when the last run of the turn began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Start {
-    pub(super) tree: TreeId,
     pub(super) head: Option<CommitId>,
     pub(super) refs: Digest,
     /// What was somebody else's unfinished work then, or became so between two tries.
@@ -129,6 +130,9 @@ pub(super) struct Left {
     pub(super) changed: Vec<Change>,
     /// What still differs from HEAD.
     pub(super) dirty: BTreeSet<RelPath>,
+    /// The flag that lay there when we looked again.
+    #[serde(default)]
+    pub(super) flag: Option<Digest>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -200,6 +204,7 @@ impl Memory {
             ("refusals", _) => self.refusals = read(value).unwrap_or_default(),
             ("holds", _) => self.holds = read(value).unwrap_or_default(),
             ("away", _) => self.away = read(value),
+            ("suspect", _) => self.suspect = read(value),
             ("anchor", _) => self.anchor = read(value),
             ("moving", _) => self.moving = read(value),
             ("push", _) => self.push = read(value),

@@ -14,17 +14,17 @@ use crate::model::{
     Query, Rejection, RelPath, RowId, Ticks, TreeRef, WholeFile,
 };
 
+/// What no safe read accepts goes before anything looks at the tree: git would read a giant to its end.
+pub(super) fn turn_away(it: &ReviewLoop, turn: &Turn, _: Now) -> Option<Decision> {
+    let FileState::Unreadable(odd) = it.index.file(flag::PATH)? else { return None };
+    let found = odd.found.clone();
+    let rejection = Rejection::new("DM-04", &ReviewLoop::flag_path(), found, &odd.wanted);
+    Some(refuse(it, turn, rejection, None))
+}
+
 /// Judges the flag that lies there, if one does.
 pub(super) fn judge(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> {
-    let file = match it.index.file(flag::PATH)? {
-        FileState::Absent => return None,
-        FileState::Unreadable(odd) => {
-            let found = odd.found.clone();
-            let rejection = Rejection::new("DM-04", &ReviewLoop::flag_path(), found, &odd.wanted);
-            return Some(refuse(it, turn, rejection, None));
-        }
-        FileState::Whole(file) => file,
-    };
+    let file = it.index.whole(flag::PATH)?;
     match verdict(it, turn, file) {
         Verdict::Refuse(rejection) => Some(refuse(it, turn, rejection, Some(&file.digest))),
         Verdict::Forbidden(rejection) => Some(forbid(it, turn, rejection, &file.digest)),
@@ -100,9 +100,10 @@ fn take_flag(decision: &mut crate::model::Builder, rejection: &Rejection, seen: 
     }
 }
 
-/// The run that wrote it may go on and try again; one that has ended is started anew at once.
+/// The run that wrote it may go on and try again; one that has ended is started anew, once we know what it left.
 fn after_refusal(turn: &Turn) -> Turn {
-    Turn { refused: turn.run.is_some(), ended: None, ..turn.clone() }
+    let ended = turn.ended.clone().filter(|ended| !ended.looked);
+    Turn { refused: turn.run.is_some() || ended.is_some(), ended, ..turn.clone() }
 }
 
 /// LP-27: the flag is good, its run still lives. It has some time to exit, then we end it.
@@ -397,18 +398,21 @@ pub(super) fn replan(it: &ReviewLoop) -> Decision {
     let take =
         lost.changes.iter().filter(|change| change.path.as_str() != STATE).cloned().collect();
     let last = state.history.last();
-    plan(
-        it,
-        Moving {
-            at: lost.date,
-            row: last.map_or_else(String::new, |step| step.row.clone()),
-            flag: None,
-            state: state.clone(),
-            action: last_word(&lost.message),
-            take,
-            settled: true,
-        },
-    )
+    let moving = Moving {
+        at: lost.date,
+        row: last.map_or_else(String::new, |step| step.row.clone()),
+        flag: None,
+        state: state.clone(),
+        action: last_word(&lost.message),
+        take,
+        settled: true,
+    };
+    let mut decision = it.builder();
+    decision.remember("moving", moving);
+    // The commit never came to be: what the branch must contain is what it was to stand on.
+    let (branch, commit) = (lost.branch.clone(), lost.parent.clone());
+    decision.remember("anchor", Anchor { branch, commit });
+    decision.finish()
 }
 
 /// The action of a message of ours: the last word of its first line.

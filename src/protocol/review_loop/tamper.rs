@@ -5,29 +5,67 @@ use super::{
     hold::{self, Reason},
     memory::WayOut,
 };
-use crate::model::{Bytes, Decision, Digest, Effect, FileState, Now, RelPath, Severity, clip};
+use crate::model::{
+    Bytes, Deadline, Decision, Digest, Effect, FileState, Now, RelPath, Severity, clip,
+};
+use std::time::Duration;
 
-pub(super) fn repair(it: &ReviewLoop, _: Now) -> Option<Decision> {
+/// Git changes files first and moves HEAD last: what looks like a forgery may be the first half of the owner's `reset`
+/// or `switch`. Only what is still so after this is believed.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+pub(super) fn repair(it: &ReviewLoop, now: Now) -> Option<Decision> {
     let memory = &it.index.memory;
-    let state = memory.state.as_ref()?;
+    let ours = memory.state.as_ref()?.to_bytes();
     let unsure = memory.holds.iter().any(|hold| hold.way_out != WayOut::Resume);
-    if unsure || away::is_away(it) {
-        return None;
+    let found = if unsure || away::is_away(it) { None } else { foreign(it, &ours) };
+    match (found, memory.suspect) {
+        (None, None) => None,
+        (None, Some(_)) => Some(clear(it)),
+        (Some(_), None) => Some(suspect(it, now)),
+        // Quiet, and nothing else may happen meanwhile.
+        (Some(_), Some(_)) if deadline(it, now).is_some() => Some(Decision::default()),
+        (Some(found), Some(_)) => Some(put_right(it, ours, found)),
     }
-    let ours = state.to_bytes();
-    let digest = Digest::of(&ours);
-    let found = match it.index.file(STATE)? {
-        FileState::Whole(file) if file.digest == digest => return None,
-        FileState::Whole(file) => clip(&String::from_utf8_lossy(&file.bytes), 400),
-        FileState::Absent => "the file is gone".to_owned(),
-        FileState::Unreadable(odd) => odd.found.clone(),
-    };
+}
+
+/// What lies in the place of our state, in words.
+fn foreign(it: &ReviewLoop, ours: &[u8]) -> Option<String> {
+    match it.index.file(STATE)? {
+        FileState::Whole(file) if file.digest == Digest::of(ours) => None,
+        FileState::Whole(file) => Some(clip(&String::from_utf8_lossy(&file.bytes), 400)),
+        FileState::Absent => Some("the file is gone".to_owned()),
+        FileState::Unreadable(odd) => Some(odd.found.clone()),
+    }
+}
+
+fn suspect(it: &ReviewLoop, now: Now) -> Decision {
     let mut decision = it.builder();
-    decision.effect(Effect::Replace {
-        path: RelPath::fixed(STATE),
-        bytes: Bytes(ours),
-        seen: Some(digest.clone()),
-    });
+    decision.remember("suspect", now.wall);
+    decision.finish()
+}
+
+fn clear(it: &ReviewLoop) -> Decision {
+    let mut decision = it.builder();
+    decision.forget("suspect");
+    decision.finish()
+}
+
+/// When what lies there will be believed.
+pub(super) fn deadline(it: &ReviewLoop, now: Now) -> Option<Deadline> {
+    let since = it.index.memory.suspect?;
+    // A clock that was set back ends the wait.
+    let waited = (now.wall - since).to_std().unwrap_or(PATIENCE);
+    let left = PATIENCE.checked_sub(waited).filter(|left| !left.is_zero())?;
+    Some(Deadline { at: now.ticks.after(left), why: "foreign state" })
+}
+
+fn put_right(it: &ReviewLoop, ours: Vec<u8>, found: String) -> Decision {
+    let memory = &it.index.memory;
+    let mut decision = it.builder();
+    decision.forget("suspect");
+    let seen = Some(Digest::of(&ours));
+    decision.effect(Effect::Replace { path: RelPath::fixed(STATE), bytes: Bytes(ours), seen });
     let writer = memory.turn.as_ref().and_then(|turn| turn.run.as_ref()).map_or_else(
         || "no run was alive: an agent or a human".to_owned(),
         |running| format!("the run `{}` was alive", running.run),
@@ -39,5 +77,5 @@ pub(super) fn repair(it: &ReviewLoop, _: Now) -> Option<Decision> {
     reason.wont = "We take no transition from an edited state file.".to_owned();
     reason.evidence = vec![found];
     hold::tell(it, &mut decision, Severity::Critical, reason);
-    Some(decision.finish())
+    decision.finish()
 }

@@ -8,10 +8,13 @@ use super::{
     table::{Holder, Phase},
 };
 use crate::model::{
-    Builder, Decision, Digest, Effect, Event, Fact, Failure, FailureKind, Moment, Now, Outcome,
-    Query, RelPath, RunId, Seat, Severity, Snapshot, Spawn, Ticks, TreeRef,
+    Builder, Change, Decision, Digest, Effect, Event, Fact, Failure, FailureKind, FileState,
+    Moment, Now, Outcome, Query, RelPath, RunId, Seat, Severity, Snapshot, Spawn, Ticks, TreeRef,
 };
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// How long a usage limit without a known end parks a turn.
 const LIMIT_WAIT: Duration = Duration::from_secs(15 * 60);
@@ -54,15 +57,32 @@ pub(super) fn look_at_what_is_left(it: &ReviewLoop, turn: &Turn, _: Now) -> Opti
     }
     match (&turn.ended, &turn.left) {
         (Some(ended), _) if !ended.looked => Some(first_look(it, turn, ended)),
-        (_, Some(left)) if turn.look_again => Some(second_look(it, turn, left)),
+        (_, Some(left)) if turn.look_again || is_outdated(it, turn, left) => {
+            Some(second_look(it, turn, left))
+        }
         _ => None,
     }
+}
+
+/// A run may end while the loop is held. What it left is noted at once: what the owner does from then on is the owner's.
+pub(super) fn look_while_held(it: &ReviewLoop, turn: &Turn) -> Option<Decision> {
+    let ended = turn.ended.as_ref().filter(|ended| !ended.looked)?;
+    let readable = !matches!(it.index.file(flag::PATH), Some(FileState::Unreadable(_)));
+    // A hold that began with a look that failed must not ask for the same again and again.
+    let can = !it.index.memory.holds.iter().any(|hold| hold.cause.rule.as_str() == "DM-10");
+    (it.place.git && turn.run.is_none() && readable && can).then(|| first_look(it, turn, ended))
+}
+
+/// A flag by hand comes long after the last run: its owner may have changed and committed what that run left.
+fn is_outdated(it: &ReviewLoop, turn: &Turn, left: &Left) -> bool {
+    let flag = it.index.whole(flag::PATH).map(|file| &file.digest);
+    turn.ended.is_none() && flag.is_some() && flag != left.flag.as_ref()
 }
 
 fn first_look(it: &ReviewLoop, turn: &Turn, ended: &Ended) -> Decision {
     let label = "loop-end".to_owned();
     let Some((key, fact)) = answer(it, &label) else {
-        let since = turn.start.as_ref().map(|start| start.tree.clone());
+        let since = turn.start.as_ref().map(|start| start.last.clone());
         return ask_snapshot(it, label, since);
     };
     let Fact::Snapshot(snapshot) = fact else {
@@ -71,6 +91,7 @@ fn first_look(it: &ReviewLoop, turn: &Turn, ended: &Ended) -> Decision {
     let mut decision = it.builder();
     decision.used(key.clone(), fact.clone());
     let mut turn = turn.clone();
+    let earlier = turn.left.take().map(|left| left.changed).unwrap_or_default();
     if let Some(start) = &mut turn.start {
         if moved_history(start, snapshot) {
             hold::hold(it, &mut decision, moved_reason(ended, start, snapshot));
@@ -78,9 +99,23 @@ fn first_look(it: &ReviewLoop, turn: &Turn, ended: &Ended) -> Decision {
         start.last = snapshot.tree.clone();
     }
     turn.ended = Some(Ended { looked: true, ..ended.clone() });
-    turn.left = Some(left(snapshot));
+    let changed = with_earlier(earlier, &snapshot.changed);
+    turn.left = Some(Left { changed, ..left(snapshot) });
     decision.remember("turn", turn);
     decision.finish()
+}
+
+/// The tries of one turn add up. What somebody else changed between two of them is in none.
+fn with_earlier(earlier: Vec<Change>, now: &[Change]) -> Vec<Change> {
+    let mut changes: BTreeMap<_, _> =
+        earlier.into_iter().map(|change| (change.path.clone(), change)).collect();
+    for change in now {
+        // A file that an earlier try made is still a new one.
+        let made_before = changes.get(&change.path).is_some_and(|earlier| earlier.new);
+        let new = change.to.is_some() && (change.new || made_before);
+        changes.insert(change.path.clone(), Change { new, ..change.clone() });
+    }
+    changes.into_values().collect()
 }
 
 /// After a hold: what the owner changed meanwhile is the owner's, the rest is still what the run left.
@@ -92,14 +127,14 @@ fn second_look(it: &ReviewLoop, turn: &Turn, first: &Left) -> Decision {
     let Fact::Snapshot(snapshot) = fact else {
         return cannot_look(it, fact);
     };
-    let owners: BTreeSet<_> = snapshot.changed.iter().map(|change| &change.path).collect();
     let mut now = left(snapshot);
-    now.changed = first.changed.iter().filter(|c| !owners.contains(&c.path)).cloned().collect();
+    now.changed = without(&first.changed, &snapshot.changed);
     let mut turn = turn.clone();
     if let Some(start) = &mut turn.start {
         start.last = snapshot.tree.clone();
-        start.dirty.extend(owners.into_iter().cloned());
+        start.dirty.extend(snapshot.changed.iter().map(|change| change.path.clone()));
     }
+    now.flag = it.index.whole(flag::PATH).map(|file| file.digest.clone());
     turn.left = Some(now);
     turn.look_again = false;
     let mut decision = it.builder();
@@ -108,12 +143,19 @@ fn second_look(it: &ReviewLoop, turn: &Turn, first: &Left) -> Decision {
     decision.finish()
 }
 
+/// What a run left, without what somebody else has changed since.
+fn without(left: &[Change], since: &[Change]) -> Vec<Change> {
+    let theirs: BTreeSet<_> = since.iter().map(|change| &change.path).collect();
+    left.iter().filter(|change| !theirs.contains(&change.path)).cloned().collect()
+}
+
 fn left(snapshot: &Snapshot) -> Left {
     Left {
         tree: snapshot.tree.clone(),
         head: snapshot.checkout.head.clone(),
         changed: snapshot.changed.clone(),
         dirty: snapshot.dirty.iter().cloned().collect(),
+        flag: None,
     }
 }
 
@@ -309,6 +351,9 @@ fn start(
     })));
     let mut next = turn.clone();
     next.start = snapshot.map(|snapshot| start_point(turn.start.as_ref(), snapshot));
+    if let (Some(left), Some(snapshot)) = (&mut next.left, snapshot) {
+        left.changed = without(&left.changed, &snapshot.changed);
+    }
     next.run = Some(Running { run, since: now.wall, ticks: now.ticks });
     next.not_before = None;
     next.mandates = it.index.whole(super::MANDATES).map(|file| file.digest.clone());
@@ -316,23 +361,20 @@ fn start(
     decision.finish()
 }
 
-/// The first try's tree stays the base of the turn; what changed between tries is somebody else's.
+/// What was dirty at the first try, or became so between two, is somebody else's until it is committed.
 fn start_point(earlier: Option<&Start>, snapshot: &Snapshot) -> Start {
     let ours = [flag::PATH, STATE];
-    let foreign = |path: &RelPath| !ours.contains(&path.as_str());
-    let (tree, mut dirty) = match earlier {
-        None => (snapshot.tree.clone(), snapshot.dirty.iter().cloned().collect::<BTreeSet<_>>()),
-        Some(start) => {
-            let between = snapshot.changed.iter().map(|change| change.path.clone());
-            (start.tree.clone(), start.dirty.iter().cloned().chain(between).collect())
-        }
+    let dirty = snapshot.dirty.iter().filter(|path| !ours.contains(&path.as_str()));
+    let foreign = |path: &RelPath| {
+        earlier.is_none_or(|start| {
+            start.dirty.contains(path)
+                || snapshot.changed.iter().any(|between| between.path == *path)
+        })
     };
-    dirty.retain(foreign);
     Start {
-        tree,
         head: snapshot.checkout.head.clone(),
         refs: snapshot.refs.clone(),
-        dirty,
+        dirty: dirty.filter(|path| foreign(path)).cloned().collect(),
         last: snapshot.tree.clone(),
     }
 }

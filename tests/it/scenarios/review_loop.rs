@@ -26,6 +26,10 @@ struct Scene {
     owner_dirty: Vec<String>,
     /// Files that the run changed. They get new bytes.
     run_changes: Vec<String>,
+    /// Files that an earlier try of this turn left. The owner has since changed and committed them.
+    put_right: Vec<String>,
+    /// The owner commits between our plan and our commit.
+    owner_is_faster: bool,
     git: bool,
     push: bool,
     branch: String,
@@ -99,6 +103,8 @@ impl Default for Scene {
             judged: Vec::new(),
             owner_dirty: Vec::new(),
             run_changes: Vec::new(),
+            put_right: Vec::new(),
+            owner_is_faster: false,
             git: true,
             push: false,
             branch: "main".to_owned(),
@@ -221,6 +227,7 @@ fn stage(scene: &Scene, folder: &Path) -> World {
     };
     let mut world = World::new(make, scene.turn_opened);
     world.git = scene.git;
+    world.owner_is_faster = scene.owner_is_faster;
     world.write("README.md", "the project\n");
     if scene.git {
         world.commit_all("the owner's first commit");
@@ -282,6 +289,14 @@ fn begin(world: &mut World, scene: &Scene, state: &SceneState, mandates: Option<
     for path in &scene.run_changes {
         world.write(path, format!("what the run wrote into {path}\n"));
     }
+    for path in &scene.put_right {
+        world.write(path, format!("what a failed try left in {path}\n"));
+    }
+    let left = (!scene.put_right.is_empty()).then(|| left(world, &scene.put_right));
+    for path in &scene.put_right {
+        world.write(path, "put right by the owner\n");
+        world.commit_all("the owner commits");
+    }
     let ended_at = scene.run_ended.unwrap_or(scene.now);
     let ended = (scene.run == Run::Ended).then(|| {
         serde_json::json!({"run": run, "outcome": scene.outcome.clone().unwrap_or(Outcome::Ok), "at": ended_at,
@@ -297,7 +312,7 @@ fn begin(world: &mut World, scene: &Scene, state: &SceneState, mandates: Option<
     });
     let start = (scene.git && scene.run != Run::None).then_some(start);
     let turn = serde_json::json!({"opened": scene.turn_opened, "failures": scene.failures, "not_before": null,
-        "round_limit": 8, "start": start, "run": running, "mandates": mandates, "refused": false, "ended": ended, "left": null, "look_again": false});
+        "round_limit": 8, "start": start, "run": running, "mandates": mandates, "refused": false, "ended": ended, "left": left, "look_again": false});
     let mut memos = vec![
         ("state", loop_state.clone()),
         ("turn", turn),
@@ -326,22 +341,27 @@ fn begin(world: &mut World, scene: &Scene, state: &SceneState, mandates: Option<
     let decision = Decision { memo: memo.collect(), ..Decision::default() };
     world.protocol.absorb(&Wake::Decided(decision));
     if scene.run == Run::Ends {
-        let spawn = Spawn {
-            run: run.clone(),
-            seat: Seat::new(&state.holder),
-            role: String::new(),
-            tree: TreeRef::Main,
-            task: state.step.clone(),
-            phase: state.phase.clone(),
-            prompt: String::new(),
-            why: String::new(),
-            resume: None,
-        };
-        let known = crate::world::Run { spawn, end: None, told: false, stop: None };
-        world.runs.insert(run.clone(), known);
-        world.end_run(&run, scene.outcome.clone().unwrap_or(Outcome::Ok));
+        tell_the_end(world, scene, state, &run);
     }
     world.write(".review-loop-state.json", canonical(&loop_state));
+}
+
+/// The run ends now: its end will be the next news.
+fn tell_the_end(world: &mut World, scene: &Scene, state: &SceneState, run: &RunId) {
+    let spawn = Spawn {
+        run: run.clone(),
+        seat: Seat::new(&state.holder),
+        role: String::new(),
+        tree: TreeRef::Main,
+        task: state.step.clone(),
+        phase: state.phase.clone(),
+        prompt: String::new(),
+        why: String::new(),
+        resume: None,
+    };
+    let known = crate::world::Run { spawn, end: None, told: false, stop: None };
+    world.runs.insert(run.clone(), known);
+    world.end_run(run, scene.outcome.clone().unwrap_or(Outcome::Ok));
 }
 
 /// The state file as the daemon writes it: the pinned order of keys.
@@ -368,6 +388,22 @@ fn canonical(state: &serde_json::Value) -> String {
 /// The tree as the run found it, in the form that the loop remembers.
 fn world_snapshot(world: &mut World) -> serde_json::Value {
     let Fact::Snapshot(snapshot) = world.snapshot() else { unreachable!() };
-    serde_json::json!({"tree": snapshot.tree, "head": snapshot.checkout.head, "refs": snapshot.refs,
+    serde_json::json!({"head": snapshot.checkout.head, "refs": snapshot.refs,
         "dirty": snapshot.dirty, "last": snapshot.tree})
+}
+
+/// What a try left, in the form that the loop remembers.
+fn left(world: &mut World, paths: &[String]) -> serde_json::Value {
+    let Fact::Snapshot(snapshot) = world.snapshot() else { unreachable!() };
+    let change = |path: &String| {
+        let object = Digest::of(world.bytes(path).unwrap()).to_string();
+        Change {
+            path: RelPath::new(path).unwrap(),
+            to: Some(("100644".to_owned(), object)),
+            new: true,
+        }
+    };
+    let changed: Vec<_> = paths.iter().map(change).collect();
+    serde_json::json!({"tree": snapshot.tree, "head": snapshot.checkout.head, "changed": changed,
+        "dirty": snapshot.dirty})
 }
