@@ -202,6 +202,10 @@ impl Play {
     /// Mostly right, sometimes a lie in one field, sometimes only half of it.
     fn write_flag(&mut self) {
         let mut flag = self.right_flag();
+        if flag["status"] == "reviewed" {
+            let round = &self.state()["currentRound"];
+            self.world.write("ENG_REVIEW_COMMENTS.md", change_request(round, self.dice.next()));
+        }
         let lies = ["agent", "step", "status", "nextAgent", "timestamp"];
         if self.dice.one_in(3) {
             let field = lies[self.dice.below(5) as usize];
@@ -232,10 +236,6 @@ impl Play {
         }
         let (_, holder, status, _, next) = legal[self.dice.below(legal.len() as u32) as usize];
         let next = if next.is_empty() { "advance" } else { next };
-        if *status == "reviewed" {
-            let round = &state["currentRound"];
-            self.world.write("ENG_REVIEW_COMMENTS.md", change_request(round, self.dice.next()));
-        }
         let stamp = self.world.now.wall.to_rfc3339_opts(chrono::SecondsFormat::Nanos, true);
         json!({"agent": holder, "step": state["currentStep"], "status": status, "nextAgent": next, "timestamp": stamp})
     }
@@ -270,7 +270,7 @@ impl Play {
         if held && self.world.alive().is_none() {
             let mut tree = self.world.head().map(|commit| commit.tree.clone()).unwrap_or_default();
             for (path, digest) in self.world.tree() {
-                if path.as_str().starts_with("owner/") {
+                if ![FLAG, "deploy.key"].contains(&path.as_str()) {
                     tree.insert(path, digest);
                 }
             }
