@@ -137,10 +137,13 @@ impl Outbox {
         self.write(&Record { state, ..record })
     }
 
-    /// Oldest first, with what has become of each. A file that cannot be read is left out.
+    /// Oldest first, with what has become of each. A file that cannot be read is left out, and so is one that a crash left
+    /// before it had its name.
     pub fn list(dir: &Path) -> Vec<Record> {
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-        let mut records: Vec<Record> = entries.filter_map(|entry| read(&entry.path())).collect();
+        let named = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "json");
+        let files = entries.map(|entry| entry.path()).filter(named);
+        let mut records: Vec<Record> = files.filter_map(|file| read(&file)).collect();
         records.sort_by(|a, b| (a.first_seen, &a.id).cmp(&(b.first_seen, &b.id)));
         let mut deliveries = deliveries_in(dir);
         for record in &mut records {
@@ -266,6 +269,9 @@ pub(super) mod tests {
         assert_eq!(Outbox::list(dir.path())[0].count, 1, "a redone effect must not count twice");
         outbox.raise(&escalation("a"), &two, at).unwrap();
         outbox.raise(&escalation("b"), &two, at).unwrap();
+        // A daemon that was killed between writing a record and naming it.
+        fs::copy(dir.path().join(format!("{id}.json")), dir.path().join(".agency-tmp-7-0"))
+            .unwrap();
         let records = Outbox::list(dir.path());
         assert_eq!(records.len(), 2);
         assert_eq!(records.iter().find(|record| record.id == id).unwrap().count, 2);

@@ -5,7 +5,7 @@ use super::{Call, GitError, Repo, error::clipped, names};
 use crate::model::{CommitId, Digest, TreeId};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::Path;
 
 /// A loose ref is one line; a longer file is none.
@@ -117,16 +117,16 @@ impl Repo {
         self.git(Call::local("update-ref").arg(name).arg(tree.as_str())).await.map(drop)
     }
 
-    /// Git's own way of writing a loose ref: a lock file that becomes the ref.
+    /// A file that becomes the ref. No lock as git takes it: ours would outlive a killed daemon and hold the ref for good,
+    /// and nobody else writes it.
     fn write_loose(&self, name: &str, tree: &TreeId) -> io::Result<()> {
         let file = self.0.common_dir.join(name);
         if let Some(dir) = file.parent() {
             fs::create_dir_all(dir)?;
         }
-        let lock = self.0.common_dir.join(format!("{name}.lock"));
-        let mut locked = File::create_new(&lock)?;
-        let written = writeln!(locked, "{tree}").and_then(|()| fs::rename(&lock, &file));
-        written.inspect_err(|_| drop(fs::remove_file(&lock)))
+        let whole = self.private_file("ref");
+        fs::write(&whole, format!("{tree}\n"))?;
+        fs::rename(&whole, &file)
     }
 }
 

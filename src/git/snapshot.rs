@@ -63,7 +63,6 @@ impl Repo {
     /// others left is cleared away.
     fn private_index(&self, first: bool) -> Result<PathBuf, GitError> {
         let dir = make_dir(self.0.git_dir.join("agency"))?;
-        let name = format!("{PRIVATE}-{}.index", std::process::id());
         if first {
             let entries =
                 fs::read_dir(&dir).map_err(|source| GitError::io("read", &dir, source))?;
@@ -72,7 +71,12 @@ impl Repo {
                 remove(&dir.join(old))?;
             }
         }
-        Ok(dir.join(name))
+        Ok(self.private_file("index"))
+    }
+
+    /// A file of this process alone, which the next one clears away.
+    pub(super) fn private_file(&self, ending: &str) -> PathBuf {
+        self.0.git_dir.join(format!("agency/{PRIVATE}-{}.{ending}", std::process::id()))
     }
 
     async fn changed(&self, since: Option<&TreeId>, index: &Path) -> Result<Vec<Change>, GitError> {

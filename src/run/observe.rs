@@ -15,6 +15,8 @@ use tokio::time::{sleep, timeout};
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// Until it has started, which is a matter of milliseconds.
 const LOOK_SOON: Duration = Duration::from_millis(20);
+/// More than the writing of a record takes on a busy disk.
+const LEAVES_WITHIN: Duration = Duration::from_secs(5);
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// A look counts for at most this much silence, so that a suspended machine does not look like a stuck shim.
 const LOOK_COUNTS_MAX: Duration = Duration::from_secs(1);
@@ -54,11 +56,8 @@ pub(super) async fn observe(watched: Watched, mut shim: Option<Child>) {
             break record;
         }
     };
-    if let Some(mut shim) = shim {
-        // It leaves right after its record. If not, the runtime collects it later.
-        timeout(LOOK_COUNTS_MAX, shim.wait()).await.ok();
-    }
-    watched.empty_tree(&record).await;
+    let stays = !watched.shim_leaves(shim).await;
+    watched.empty_tree(stays || record.survivors > 0).await;
     if !started {
         watched.tell_start();
     }
@@ -107,9 +106,21 @@ impl Watched {
         }
     }
 
-    /// A shim that could not end everything said so; then the end is not told before the tree is empty.
-    async fn empty_tree(&self, record: &ExitRecord) {
-        let mut left = record.survivors > 0;
+    /// A shim leaves right after its record. One that stays has not written it: an agent of the same user can do that.
+    async fn shim_leaves(&self, shim: Option<Child>) -> bool {
+        let lock_is_free = async {
+            while matches!(self.folder.try_lock(), Ok(None)) {
+                sleep(LOOK_SOON).await;
+            }
+        };
+        match shim {
+            Some(mut shim) => timeout(LEAVES_WITHIN, shim.wait()).await.is_ok(),
+            None => timeout(LEAVES_WITHIN, lock_is_free).await.is_ok(),
+        }
+    }
+
+    /// Something of the run may be `left`; then its end is not told before the tree is empty.
+    async fn empty_tree(&self, mut left: bool) {
         while left {
             tracing::warn!(run = %self.run, "processes of an ended run are still there");
             let folder = self.folder.clone();

@@ -20,7 +20,8 @@ use crate::store::{Durability, Journal, Quarantine, StoreError};
 use crate::watch::{RootWatch, Watcher};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
-use tokio::sync::mpsc;
+use std::time::Duration;
+use tokio::sync::mpsc::{self, UnboundedSender};
 
 /// What a daemon or a command line brings along.
 #[derive(Clone)]
@@ -100,11 +101,7 @@ impl Workspace {
         let aside = aside_of(&places, git.as_ref());
         let (config, note) = effective_config(&places, settings);
         let hands = Hands {
-            executor: LocalExecutor::new(
-                places.runs(),
-                settings.program.clone(),
-                run_sender.clone(),
-            ),
+            executor: executor(places.runs(), settings, run_sender.clone()),
             launcher: Launcher { repo: places.root.clone(), config, env: settings.env.clone() },
             outbox: Outbox::open(places.outbox(), &places.id.short(), &places.root)?,
             quarantine: Quarantine::new(places.quarantine()),
@@ -231,6 +228,20 @@ impl Workspace {
 
     pub fn places(&self) -> &Places {
         &self.hands.places
+    }
+}
+
+/// `AGENCY_STUCK_AFTER_MS` is for tests: a shim that hangs is noticed sooner than any owner would want it.
+fn executor(
+    runs: PathBuf,
+    settings: &Settings,
+    events: UnboundedSender<RunEvent>,
+) -> LocalExecutor {
+    let executor = LocalExecutor::new(runs, settings.program.clone(), events);
+    let set = settings.env.iter().find(|(name, _)| name == "AGENCY_STUCK_AFTER_MS");
+    match set.and_then(|(_, value)| value.parse().ok()) {
+        Some(limit) => executor.stuck_after(Duration::from_millis(limit)),
+        None => executor,
     }
 }
 

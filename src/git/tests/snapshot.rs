@@ -47,6 +47,17 @@ async fn the_owners_index_and_files_stay_as_they_are() {
     assert_eq!(owner.status(), status);
 }
 
+/// Found by killing the daemon at each of its calls.
+#[tokio::test]
+async fn a_lock_that_a_crash_left_on_our_own_ref_holds_nothing_up() {
+    // covers: DM-06
+    let owner = Owner::with_commit();
+    owner.write(".git/refs/agency/snapshots/start.lock", "");
+    let snapshot = owner.open().await.snapshot("start", None).await.unwrap();
+    let kept = fs::read_to_string(owner.at(".git/refs/agency/snapshots/start")).unwrap();
+    assert_eq!(kept.trim_end(), snapshot.tree.as_str());
+}
+
 #[tokio::test]
 async fn ignored_files_stay_out_unless_they_are_tracked() {
     let owner = Owner::with_commit();
