@@ -4,9 +4,15 @@ mod beside;
 mod commands;
 mod damage;
 mod hostile;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod injection;
 mod kill;
 mod looping;
+mod modes;
 mod parked;
 mod service;
 pub(crate) mod stage;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(crate) mod tracer;
+mod trials;
 mod writing;

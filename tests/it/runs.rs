@@ -2,7 +2,10 @@
 
 mod listening;
 mod recovery;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod shim_kills;
 pub(crate) mod stage;
+mod trials;
 
 use agency::model::Outcome;
 use agency::run::{CancelOutcome, Executor, Limits, history};

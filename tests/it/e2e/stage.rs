@@ -14,6 +14,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Stage {
     dir: TempDir,
+    /// What our program sees beside the usual.
+    env: Vec<(&'static str, &'static str)>,
 }
 
 /// What a command said.
@@ -31,7 +33,7 @@ pub(crate) struct Daemon {
 impl Stage {
     /// A repository with one commit, and this script for both agents.
     pub(crate) fn new(agent: &str) -> Self {
-        let stage = Self { dir: tempfile::tempdir().unwrap() };
+        let stage = Self { dir: tempfile::tempdir().unwrap(), env: Vec::new() };
         for dir in ["home", "repo"] {
             fs::create_dir_all(stage.at(dir)).unwrap();
         }
@@ -42,6 +44,11 @@ impl Stage {
         stage.git(&["add", "-A"]);
         stage.git(&["commit", "--quiet", "-m", "the owner's first commit"]);
         stage
+    }
+
+    pub(crate) fn with_env(mut self, name: &'static str, value: &'static str) -> Self {
+        self.env.push((name, value));
+        self
     }
 
     pub(crate) fn at(&self, name: &str) -> PathBuf {
@@ -57,20 +64,22 @@ impl Stage {
         self.configure_agents("retries: 2, backoff: 100ms", more);
     }
 
-    /// The same with other words about both agents.
-    pub(crate) fn configure_agents(&self, agents: &str, more: &str) {
+    /// The same, with these settings for both agents.
+    pub(crate) fn configure_agents(&self, settings: &str, more: &str) {
         let script = self.at("agent.sh");
-        let agent = format!("{{ command: [sh, {}], {agents} }}", script.display());
+        let agent = format!("{{ command: [sh, {}], {settings} }}", script.display());
         let text = format!("agents:\n  claude-code: {agent}\n  codex: {agent}\n{more}");
         fs::write(self.at("agency.yaml"), text).unwrap();
     }
 
-    fn program(&self) -> Command {
+    /// Our own program in this stage, with nothing asked of it yet.
+    pub(crate) fn program(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agency"));
         self.hermetic(&mut command);
         command
             .env("AGENCY_STATE_DIR", self.at("state"))
-            .env("AGENCY_CONFIG", self.at("agency.yaml"));
+            .env("AGENCY_CONFIG", self.at("agency.yaml"))
+            .envs(self.env.iter().copied());
         command
     }
 

@@ -1,0 +1,166 @@
+//! Kills a process at the Nth of its system calls that change a file or start a process. It knows nothing of the program.
+//!
+//! Threads are followed, children are not: a thread is a clone whose end sends no SIGCHLD, and only those are asked for.
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+/// What became of a traced program.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Killed just before the call of this name.
+    Killed(&'static str),
+    /// It came to its end with this code, after so many such calls.
+    Exited { code: i32, calls: usize },
+}
+
+#[derive(Debug)]
+struct Tracer {
+    leader: Pid,
+    /// The calls that are still to be let through.
+    left: usize,
+    calls: usize,
+    /// Threads that are inside a call, and whether it opens a file for writing.
+    inside: BTreeMap<Pid, bool>,
+    /// Descriptors of files, so that pipes and wake-ups between threads do not count.
+    files: BTreeSet<u64>,
+    killed: Option<&'static str>,
+}
+
+/// Runs a command and kills it before its `nth` such call, counted from one.
+pub(crate) fn kill_at(command: &Command, nth: usize) -> Result<End, Errno> {
+    let leader = start_stopped(command);
+    let flags = WaitPidFlag::WUNTRACED | WaitPidFlag::__WNOTHREAD;
+    waitpid(leader, Some(flags))?;
+    let options =
+        Options::PTRACE_O_TRACECLONE | Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL;
+    if let Err(cause) = ptrace::seize(leader, options) {
+        kill(leader, Signal::SIGKILL)?;
+        waitpid(leader, None)?;
+        return Err(cause);
+    }
+    kill(leader, Signal::SIGCONT)?;
+    let tracer = Tracer {
+        leader,
+        left: nth - 1,
+        calls: 0,
+        inside: BTreeMap::new(),
+        files: BTreeSet::new(),
+        killed: None,
+    };
+    tracer.follow()
+}
+
+/// The shell stops itself, and becomes the program when it is woken.
+#[expect(clippy::zombie_processes, reason = "the tracer waits for it, by its number")]
+fn start_stopped(command: &Command) -> Pid {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "kill -STOP $$; exec \"$@\"", "sh"]);
+    shell.arg(command.get_program()).args(command.get_args());
+    shell.env_clear();
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(dir) = command.get_current_dir() {
+        shell.current_dir(dir);
+    }
+    let null = std::process::Stdio::null;
+    let child = shell.stdin(null()).stdout(null()).stderr(null()).spawn().unwrap();
+    Pid::from_raw(i32::try_from(child.id()).unwrap())
+}
+
+impl Tracer {
+    fn follow(mut self) -> Result<End, Errno> {
+        // Only our own: other tests of this process wait for children of theirs.
+        let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
+        loop {
+            let (thread, signal) = match waitpid(None, Some(flags))? {
+                WaitStatus::PtraceSyscall(thread) => {
+                    self.at_call(thread);
+                    (thread, None)
+                }
+                WaitStatus::PtraceEvent(thread, ..) => (thread, None),
+                WaitStatus::Stopped(thread, signal) => (thread, Some(signal)),
+                WaitStatus::Exited(pid, code) if pid == self.leader => {
+                    return Ok(End::Exited { code, calls: self.calls });
+                }
+                WaitStatus::Signaled(pid, signal, _) if pid == self.leader => {
+                    return Ok(End::Killed(self.killed.unwrap_or(signal.as_str())));
+                }
+                _ => continue,
+            };
+            // A thread that was killed meanwhile is told of by the next wait.
+            ptrace::syscall(thread, signal).or_else(|cause| match cause {
+                Errno::ESRCH => Ok(()),
+                other => Err(other),
+            })?;
+        }
+    }
+
+    /// The kernel stops a thread before and after each call.
+    fn at_call(&mut self, thread: Pid) {
+        let Ok(registers) = ptrace::getregs(thread) else { return };
+        if let Some(opens) = self.inside.remove(&thread) {
+            if opens {
+                self.files.insert(registers.rax);
+            }
+            return;
+        }
+        let number = i64::try_from(registers.orig_rax).unwrap_or(-1);
+        let flags = i32::try_from(registers.rdx & 0xffff_ffff).unwrap_or(0);
+        let writes = flags & (libc::O_WRONLY | libc::O_RDWR) != 0;
+        self.inside.insert(thread, number == libc::SYS_openat && writes);
+        if number == libc::SYS_close {
+            self.files.remove(&registers.rdi);
+        }
+        let name = match number {
+            libc::SYS_openat if flags & libc::O_CREAT != 0 => "open to create",
+            libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_writev | libc::SYS_ftruncate
+                if self.files.contains(&registers.rdi) =>
+            {
+                "write"
+            }
+            number => name(number).unwrap_or_default(),
+        };
+        if !name.is_empty() {
+            self.count(name);
+        }
+    }
+
+    fn count(&mut self, name: &'static str) {
+        if self.killed.is_some() {
+            return;
+        }
+        if self.left == 0 {
+            self.killed = Some(name);
+            // A call that is killed at its door is not done.
+            kill(self.leader, Signal::SIGKILL).unwrap();
+            return;
+        }
+        self.left -= 1;
+        self.calls += 1;
+    }
+}
+
+/// Calls that always change something which another process can see.
+#[rustfmt::skip]
+fn name(number: i64) -> Option<&'static str> {
+    Some(match number {
+        libc::SYS_fsync | libc::SYS_fdatasync => "sync",
+        libc::SYS_rename | libc::SYS_renameat | libc::SYS_renameat2 => "rename",
+        libc::SYS_link | libc::SYS_linkat => "link",
+        libc::SYS_symlink | libc::SYS_symlinkat => "symlink",
+        libc::SYS_unlink | libc::SYS_unlinkat | libc::SYS_rmdir => "unlink",
+        libc::SYS_mkdir | libc::SYS_mkdirat => "mkdir",
+        libc::SYS_chmod | libc::SYS_fchmod | libc::SYS_fchmodat => "chmod",
+        libc::SYS_flock => "flock",
+        libc::SYS_bind => "bind",
+        libc::SYS_clone | libc::SYS_clone3 | libc::SYS_vfork | libc::SYS_fork => "start",
+        libc::SYS_kill => "kill",
+        _ => return None,
+    })
+}
