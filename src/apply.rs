@@ -4,7 +4,7 @@
 mod events;
 mod query;
 
-use crate::escalate::{EscalateError, Outbox};
+use crate::escalate::{EscalateError, Outbox, Voice};
 use crate::git::{Committed, GitError, Pushed, Repo};
 use crate::model::{Effect, Fact, Failure, FailureKind, Key, Keyed, PlannedCommit, Spawn, TreeRef};
 use crate::repository::Places;
@@ -24,6 +24,7 @@ pub struct Hands {
     pub executor: LocalExecutor,
     pub launcher: Launcher,
     pub outbox: Outbox,
+    pub voice: Voice,
     pub quarantine: Quarantine,
     /// On the repository's own file system: where a file is moved before it is looked at.
     pub aside: PathBuf,
@@ -101,9 +102,11 @@ impl Hands {
             Effect::Push { .. } => return Ok(self.push(protocol, keyed)),
             Effect::Escalate(escalation) => {
                 self.outbox.raise(escalation, key, crate::clock::now().wall)?;
+                self.voice.nudge();
             }
             Effect::Resolve { cause, .. } => {
                 self.outbox.resolve(cause, key, crate::clock::now().wall)?;
+                self.voice.nudge();
             }
             Effect::Log(event) => {
                 events::append(&self.places.events(), event, key).map_err(ApplyError::Events)?;

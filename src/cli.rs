@@ -57,6 +57,9 @@ enum Verb {
     Logs(logs::Args),
     Stop(ask::StopArgs),
     Escalations(escalations::Args),
+    Escalate(escalations::TestArgs),
+    Ack(escalations::AckArgs),
+    Answer(escalations::AnswerArgs),
     /// Let a held repository go on; resolves the causes it waited for
     Resume(ask::ResumeArgs),
     /// Let the repository's own `agency.yaml` count as it is now
@@ -95,6 +98,9 @@ fn dispatch(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Logs(args) => logs::run(context, &args),
         Verb::Stop(args) => ask::stop(context, &args),
         Verb::Escalations(args) => escalations::run(context, &args),
+        Verb::Escalate(args) => escalations::test(context, &args),
+        Verb::Ack(args) => escalations::ack(context, &args),
+        Verb::Answer(args) => escalations::answer(context, &args),
         Verb::Resume(args) => ask::resume(context, &args),
         Verb::Trust(_) => ask::trust(context),
         Verb::Adopt(_) => ask::adopt(context),

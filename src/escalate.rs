@@ -17,6 +17,7 @@ mod send;
 mod shapes;
 mod systemd;
 mod track;
+mod voice;
 
 pub use channels::{Channels, Surroundings};
 pub use courier::{Courier, CourierHandle, Running};
@@ -27,3 +28,4 @@ pub use redact::Redactor;
 pub use send::{SigningKeys, signature};
 pub use systemd::Supervisor;
 pub use track::{Delivery, DeliveryState};
+pub use voice::{Voice, channels};

@@ -17,6 +17,7 @@ pub use status::{ProtocolStatus, RepoStatus};
 use crate::apply::{Applied, Hands, Later};
 use crate::capacity::{Asker, Permit};
 use crate::clock;
+use crate::escalate::Proof;
 use crate::model::{
     Answer, Command, Deadline, Effect, FileSeen, FileState, Keyed, RunEvent, RunId, Seat, TreeRef,
     Wake, WatchedFile,
@@ -61,6 +62,10 @@ pub struct Workspace {
     reopen: Option<Request>,
     /// A protocol came to work: what it wants to know must be watched and looked at.
     newcomer: bool,
+    /// Our promise to show that this repository is looked after (ES-08).
+    proof: Option<Proof>,
+    /// A look at everything has come through; what follows it completes the proof.
+    proving: bool,
     run_sender: mpsc::UnboundedSender<RunEvent>,
     run_events: mpsc::UnboundedReceiver<RunEvent>,
     laters: mpsc::UnboundedReceiver<Later>,
@@ -139,6 +144,7 @@ impl Workspace {
         self.look_at_everything(Writers::Perhaps).await;
         loop {
             self.work().await?;
+            self.prove()?;
             if std::mem::take(&mut self.newcomer) {
                 watch = self.watch(watcher);
                 self.look_at_everything(Writers::Perhaps).await;
@@ -165,6 +171,17 @@ impl Workspace {
                 () = sleep_until(deadline) => self.on_deadline().await,
             }
         }
+    }
+
+    /// A look went through watch, decide and journal: that is what a proof of life must be.
+    fn prove(&mut self) -> Result<(), WorkspaceError> {
+        if std::mem::take(&mut self.proving) && self.proof.is_some() {
+            self.note(&Entry::Proved {}, Durability::Lazy)?;
+            if let Some(proof) = &self.proof {
+                proof.beat();
+            }
+        }
+        Ok(())
     }
 
     fn leaves(&mut self, until: Until) -> Option<Left> {
@@ -376,6 +393,7 @@ impl Workspace {
                 if !self.repository.is_ours() {
                     return Err(WorkspaceError::LockLost);
                 }
+                self.proving = true;
                 self.look_at_checkout().await;
             }
             Sighting::Degraded(why) => {

@@ -4,6 +4,7 @@ use super::exit::Misused;
 use crate::capacity::Capacity;
 use crate::config::{Config, Env};
 use crate::daemon::limits;
+use crate::escalate::Voice;
 use crate::git::Repo;
 use crate::repository::{Known, Places, Repository, StateDir, repositories};
 use crate::workspace::Settings;
@@ -44,6 +45,7 @@ impl Context {
             config,
             env: std::env::vars().collect(),
             program: std::env::current_exe()?,
+            voice: Voice::default(),
             problem: None,
         })
     }

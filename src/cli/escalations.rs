@@ -1,9 +1,12 @@
 //! `agency escalations`: what the owner was or must be told.
 
-use super::context::Context;
-use super::exit::Exit;
+use super::ask;
+use super::context::{Context, runtime};
+use super::exit::{Exit, Misused, Refused};
 use super::show;
-use crate::escalate::{Outbox, Record, State};
+use crate::escalate::{self, Outbox, Record, State};
+use crate::model::Verb;
+use crate::run::run_around;
 
 /// What was broken, and the command that resolves it
 #[derive(clap::Args)]
@@ -15,6 +18,114 @@ pub(super) struct Args {
     /// Resolved ones too
     #[arg(long)]
     all: bool,
+}
+
+/// Say that you have seen one; it is then repeated only as a reminder
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  agency ack 3216a9b35407")]
+pub(super) struct AckArgs {
+    /// As `agency escalations` shows it
+    id: String,
+}
+
+/// Answer one with one of its options; journalled with who and why
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  agency answer 3216a9b35407 resume --reason 'the key is renewed'\n  agency answer 9f2c11aa00de adopt"
+)]
+pub(super) struct AnswerArgs {
+    /// As `agency escalations` shows it
+    id: String,
+    /// One of the options that it shows
+    option: String,
+    /// Why, for the journal
+    #[arg(long)]
+    reason: Option<String>,
+}
+
+/// Send a real message through every channel, and say what became of it
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  agency escalate --test")]
+pub(super) struct TestArgs {
+    /// Prove the channels
+    #[arg(long, required = true)]
+    test: bool,
+}
+
+pub(super) fn ack(context: &Context, args: &AckArgs) -> anyhow::Result<Exit> {
+    let record = find(context, &args.id)?;
+    ask::tell(&context.at(record.repo), Verb::Ack, None, &[("id", Some(&record.id))])
+}
+
+pub(super) fn answer(context: &Context, args: &AnswerArgs) -> anyhow::Result<Exit> {
+    let record = find(context, &args.id)?;
+    let known = record.options.contains(&args.option);
+    let verb = match args.option.as_str() {
+        "resume" if known => Verb::Resume,
+        "adopt" if known => Verb::Adopt,
+        "restore" if known => Verb::Restore,
+        other => {
+            let options = if record.options.is_empty() {
+                "none".to_owned()
+            } else {
+                record.options.join(", ")
+            };
+            return Err(Misused(format!(
+                "`{other}` is no answer to `{}`; its options: {options}",
+                record.id
+            ))
+            .into());
+        }
+    };
+    let args = [("reason", args.reason.as_deref()), ("answers", Some(record.id.as_str()))];
+    ask::tell(&context.at(record.repo), verb, None, &args)
+}
+
+pub(super) fn test(context: &Context, _: &TestArgs) -> anyhow::Result<Exit> {
+    if let Some(run) = run_around(std::process::id()) {
+        return Err(Refused(format!(
+            "agents may not do this: we are inside the run `{run}` (SE-04)"
+        ))
+        .into());
+    }
+    let channels = escalate::channels(&context.config()?, &context.env);
+    if channels.names().is_empty() {
+        return Err(Refused(
+            "no channel is configured; see `escalation` in config/agency.yaml".to_owned(),
+        )
+        .into());
+    }
+    let host = nix::unistd::gethostname()
+        .map_or_else(|_| "this machine".to_owned(), |name| name.to_string_lossy().into_owned());
+    let results = runtime()?.block_on(channels.test(&host, crate::clock::now().wall));
+    let mut exit = Exit::Fine;
+    for (channel, result) in results {
+        match result {
+            Ok(()) => anstream::println!("{channel}: delivered"),
+            Err(why) => {
+                anstream::println!("{channel}: failed: {why}");
+                exit = Exit::Finding;
+            }
+        }
+    }
+    Ok(exit)
+}
+
+/// By its id or the beginning of it.
+fn find(context: &Context, id: &str) -> anyhow::Result<Record> {
+    let known = context.known()?;
+    let all = known.iter().flat_map(|known| Outbox::list(&known.folder.join("outbox")));
+    let mut found: Vec<Record> = all.filter(|record| record.id.starts_with(id)).collect();
+    match (found.pop(), found.len()) {
+        (Some(record), 0) if !id.is_empty() => Ok(record),
+        (Some(_), _) => {
+            Err(Misused(format!("`{id}` fits several escalations; give more of the id")).into())
+        }
+        (None, _) => {
+            Err(Misused(format!("there is no escalation `{id}`; `agency escalations` lists them"))
+                .into())
+        }
+    }
 }
 
 pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
@@ -46,4 +157,15 @@ fn print(record: &Record) {
     anstream::println!("  did      {}", record.did);
     anstream::println!("  won't    {}", record.wont);
     anstream::println!("  resolve  {}", record.resolve);
+    if !record.options.is_empty() {
+        anstream::println!("  answer   {}", record.options.join(", "));
+    }
+    for delivery in &record.deliveries {
+        let state = format!("{:?}", delivery.state).to_lowercase();
+        anstream::println!(
+            "  sent     {}: {state} after {} tries",
+            delivery.channel,
+            delivery.tries
+        );
+    }
 }

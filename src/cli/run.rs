@@ -2,13 +2,18 @@
 
 use super::context::{Context, root_of};
 use super::exit::{Exit, report};
+use crate::config::Env;
 use crate::daemon::{Daemon, Outcome, Roots, Source};
+use crate::escalate::{self, Courier, Heartbeat, Proofs, Supervisor, Voice};
 use crate::watch::{Mode, WatchOptions, Watcher};
 use crate::workspace::{Settings, Until};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// Watch repositories, judge what agents write, start the next one
@@ -32,7 +37,7 @@ pub(super) struct Args {
 
 pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     start_log();
-    let settings = context.settings()?;
+    let mut settings = context.settings()?;
     let source = Source { path: context.config_path()?, env: context.env.clone() };
     let roots = roots(context, &args, &settings)?;
     raise_file_limit();
@@ -44,15 +49,63 @@ pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
             let until = if args.once { Until::Quiet } else { Until::Cancelled };
             let stop = CancellationToken::new();
             listen_for_signals(stop.clone())?;
+            let voices = Voices::start(&mut settings, &context.env);
             let (sender, settings) = watch::channel(settings);
             let following = tokio::spawn(source.follow(sender));
             tracing::info!("agency is at work");
             let outcomes =
                 Daemon { watcher, until, drain: args.drain, settings }.run(roots, stop).await;
             following.abort();
+            voices.stop().await;
             Ok(exit_of(outcomes))
         },
     )
+}
+
+/// What speaks for the daemon while it works.
+struct Voices {
+    courier: escalate::Running,
+    supervisor: Arc<Supervisor>,
+    tasks: JoinSet<()>,
+}
+
+impl Voices {
+    /// Gives the settings their voice, and begins to speak.
+    fn start(settings: &mut Settings, env: &Env) -> Self {
+        let channels = escalate::channels(&settings.config, env);
+        if channels.names().is_empty() {
+            tracing::warn!(
+                "no channel is configured: what is wrong is only shown by `agency status` (see `escalation`)"
+            );
+        }
+        for (channel, problem) in channels.problems() {
+            tracing::error!(channel, problem, "this channel cannot be used");
+        }
+        let redactor = channels.redactor().clone();
+        let courier = Courier::start(channels);
+        let (proofs, supervisor) = (Proofs::default(), Arc::new(Supervisor::of(env)));
+        let mut tasks = JoinSet::new();
+        if let Some(config) = &settings.config.heartbeat {
+            match Heartbeat::new(config) {
+                Ok(heartbeat) => drop(tasks.spawn(heartbeat.run(proofs.clone()))),
+                Err(error) => tracing::error!(%error, "there is no heartbeat"),
+            }
+        }
+        let (watched, watchdog) = (proofs.clone(), Arc::clone(&supervisor));
+        tasks.spawn(async move { watchdog.watch(watched).await });
+        let wanted = settings.config.heartbeat.is_some() || env.get("WATCHDOG_USEC").is_some();
+        let proofs = wanted.then_some(proofs);
+        settings.voice = Voice { courier: Some(courier.handle()), redactor, proofs };
+        supervisor.ready();
+        Self { courier, supervisor, tasks }
+    }
+
+    async fn stop(mut self) {
+        self.supervisor.stopping();
+        self.tasks.abort_all();
+        // What is not sent by then is sent by the next daemon.
+        drop(tokio::time::timeout(Duration::from_secs(3), self.courier.stop()).await);
+    }
 }
 
 /// Named on the command line: these and no others. Else as the configuration says, also later; else the one here.

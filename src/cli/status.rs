@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::exit::Exit;
 use super::show;
-use crate::escalate::{Outbox, Record, State};
+use crate::escalate::{self, DeliveryState, Outbox, Record, State};
 use crate::repository::Known;
 use crate::run::history::{self, RunRecord};
 use crate::workspace::{ProtocolStatus, RepoStatus};
@@ -30,6 +30,8 @@ pub(super) struct Args {
 #[derive(Serialize)]
 struct Status {
     repos: Vec<Repo>,
+    /// How the owner hears of what is wrong.
+    channels: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -74,7 +76,9 @@ fn watch(context: &Context) -> anyhow::Result<Exit> {
 }
 
 fn gather(context: &Context) -> anyhow::Result<Status> {
-    Ok(Status { repos: context.known()?.iter().map(repo).collect() })
+    let channels = escalate::channels(&context.config()?, &context.env);
+    let channels = channels.names().into_iter().map(str::to_owned).collect();
+    Ok(Status { repos: context.known()?.iter().map(repo).collect(), channels })
 }
 
 fn repo(known: &Known) -> Repo {
@@ -99,6 +103,9 @@ fn text(status: &Status) -> String {
         return "no repository is known yet; `agency run` in one begins\n".to_owned();
     }
     let mut text = String::new();
+    if status.channels.is_empty() {
+        text.push_str("no channel is configured: what is wrong is shown only here\n");
+    }
     for repo in &status.repos {
         write_repo(&mut text, repo).expect("writing to a String cannot fail");
     }
@@ -130,6 +137,9 @@ fn write_repo(text: &mut String, repo: &Repo) -> std::fmt::Result {
         writeln!(text, "  {severity:<9} {}  {}  {}", record.id, record.rule, record.summary)?;
         if record.holds {
             writeln!(text, "            resolve: {}", record.resolve)?;
+        }
+        for dead in record.deliveries.iter().filter(|one| one.state == DeliveryState::Dead) {
+            writeln!(text, "            could not be delivered by {}", dead.channel)?;
         }
     }
     for note in &repo.notes {

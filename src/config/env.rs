@@ -13,6 +13,11 @@ impl Env {
         std::env::vars_os().collect()
     }
 
+    /// Every name that is plain text.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().filter_map(|name| name.to_str())
+    }
+
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         self.0.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }

@@ -178,6 +178,7 @@ fn frozen(why: &str) -> Escalation {
         did: did.to_owned(),
         wont: "We repair no journal and skip no line of it.".to_owned(),
         resolve: "agency journal verify".to_owned(),
+        options: Vec::new(),
         evidence: Vec::new(),
     }
 }

@@ -62,6 +62,9 @@ pub struct Record {
     pub did: String,
     pub wont: String,
     pub resolve: String,
+    /// What `agency answer` takes.
+    #[serde(default)]
+    pub options: Vec<String>,
     pub evidence: Vec<String>,
     /// What each channel has done with it. Not kept in the record's file: the courier has files of its own.
     #[serde(default)]
@@ -182,6 +185,7 @@ impl Outbox {
             did: text(&escalation.did),
             wont: text(&escalation.wont),
             resolve: text(&escalation.resolve),
+            options: escalation.options.clone(),
             evidence: escalation
                 .evidence
                 .iter()
@@ -252,6 +256,7 @@ pub(super) mod tests {
             what: "The builder approved its own work.".to_owned(),
             did: "The flag was refused.".to_owned(),
             wont: "Go on.".to_owned(),
+            options: vec!["resume".to_owned()],
             resolve: "agency resume --repo /src/shop".to_owned(),
             evidence: vec![".agent-status.json says `approved`".to_owned()],
         }

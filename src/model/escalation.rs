@@ -43,5 +43,8 @@ pub struct Escalation {
     pub did: String,
     pub wont: String,
     pub resolve: String,
+    /// What the owner may answer, each a verb of the command line.
+    #[serde(default)]
+    pub options: Vec<String>,
     pub evidence: Vec<String>,
 }

@@ -202,6 +202,8 @@ pub enum Verb {
     Inject,
     /// End a run.
     Stop,
+    /// The owner has seen an escalation. The shell's matter.
+    Ack,
     /// The repository's own settings count as they are now. The shell's matter; no protocol sees it.
     Trust,
 }

@@ -24,8 +24,15 @@ impl Workspace {
     pub(super) async fn on_request(&mut self, request: Request) -> Result<(), WorkspaceError> {
         let Request { command, reply } = request;
         tracing::info!(verb = ?command.verb, by = %command.by, "asked");
-        if command.verb == Verb::Trust {
-            let answer = self.trust(&command)?;
+        self.note(&Entry::Asked { command: command.clone() }, Durability::Synced)?;
+        let answer = match command.verb {
+            Verb::Trust => Some(self.trust(&command)?),
+            Verb::Ack => Some(self.acknowledge(&command)),
+            Verb::Init | Verb::Resume | Verb::Adopt | Verb::Restore | Verb::Inject | Verb::Stop => {
+                None
+            }
+        };
+        if let Some(answer) = answer {
             drop(reply.send(answer));
             return Ok(());
         }
@@ -98,6 +105,18 @@ impl Workspace {
         let said = waiter.answers.iter().filter(|answer| answer.accepted == any);
         let text = said.map(|answer| answer.text.as_str()).collect::<Vec<_>>().join("; ");
         drop(waiter.reply.send(Answer { accepted: any, text }));
+    }
+
+    /// The owner has seen it; it is repeated only as a reminder.
+    fn acknowledge(&self, command: &Command) -> Answer {
+        let id = command.arg("id").unwrap_or_default();
+        match self.hands.outbox.acknowledge(id) {
+            Ok(()) => {
+                self.hands.voice.nudge();
+                Answer { accepted: true, text: format!("`{id}` is acknowledged") }
+            }
+            Err(error) => Answer { accepted: false, text: crate::apply::chain(&error) },
+        }
     }
 
     /// The repository's own settings count from now on as they are now (DM-12).

@@ -63,6 +63,7 @@ impl Workspace {
         if let Err(error) = self.hands.outbox.raise(&escalation, &key, now.wall) {
             tracing::error!(%error, summary = escalation.summary, "the owner cannot be told");
         }
+        self.hands.voice.nudge();
     }
 }
 
@@ -78,6 +79,7 @@ fn breaker(agent: &str, pause: Duration, last: &Outcome, epoch: u64) -> Escalati
         did: format!("No run of `{agent}` is started for {minutes} min."),
         wont: "We do not burn tries on an agent that cannot work.".to_owned(),
         resolve: "agency logs RUN (put the agent right; it is tried again by itself)".to_owned(),
+        options: Vec::new(),
         evidence: Vec::new(),
     }
 }
@@ -96,6 +98,7 @@ fn too_expensive(total: u64, day: &str) -> Escalation {
         resolve:
             "raise limits.cost_per_day_usd in agency.yaml (it is read again by itself), or wait"
                 .to_owned(),
+        options: Vec::new(),
         evidence: Vec::new(),
     }
 }

@@ -8,7 +8,7 @@ use crate::apply::Hands;
 use crate::capacity::Capacity;
 use crate::clock;
 use crate::config::Config;
-use crate::escalate::{EscalateError, Outbox};
+use crate::escalate::{EscalateError, Outbox, Proofs, Voice};
 use crate::git::{GitError, Repo};
 use crate::model::{
     Cause, Digest, Effect, Escalation, FileState, Key, Outcome, RelPath, RuleId, RunEnd, RunEvent,
@@ -35,6 +35,8 @@ pub struct Settings {
     pub program: PathBuf,
     /// Shared by all repositories of the process.
     pub capacity: Capacity,
+    /// How the owner hears of it.
+    pub voice: Voice,
     /// What is wrong with the newest configuration, while an older one is in force.
     pub problem: Option<String>,
 }
@@ -103,7 +105,8 @@ impl Workspace {
         let hands = Hands {
             executor: executor(places.runs(), settings, run_sender.clone()),
             launcher: Launcher { repo: places.root.clone(), config, env: settings.env.clone() },
-            outbox: Outbox::open(places.outbox(), &places.id.short(), &places.root)?,
+            outbox: outbox(&places, &settings.voice)?,
+            voice: settings.voice.clone(),
             quarantine: Quarantine::new(places.quarantine()),
             aside,
             later,
@@ -128,6 +131,8 @@ impl Workspace {
             written_status: None,
             reopen: None,
             newcomer: false,
+            proof: settings.voice.proofs.as_ref().map(Proofs::promise),
+            proving: false,
             run_sender,
             run_events,
             laters,
@@ -159,6 +164,7 @@ impl Workspace {
         };
         let key = Key::new(format!("open-{}", Digest::of(why.as_bytes()).short()));
         self.hands.outbox.raise(&foreign(&why), &key, clock::now().wall)?;
+        self.hands.voice.nudge();
         self.closed = Some(why);
         Ok(())
     }
@@ -245,6 +251,17 @@ fn executor(
     }
 }
 
+/// Old news is cleared away; what is open stays whatever its age.
+fn outbox(places: &Places, voice: &Voice) -> Result<Outbox, EscalateError> {
+    const KEEP: chrono::TimeDelta = chrono::TimeDelta::days(90);
+    let outbox = Outbox::open(places.outbox(), &places.id.short(), &places.root)?;
+    outbox.prune(clock::now().wall - KEEP);
+    if let Some(courier) = &voice.courier {
+        courier.watch(places.outbox());
+    }
+    Ok(outbox.redacting(voice.redactor.clone()))
+}
+
 /// On the file system of the repository, so that a rename is enough.
 fn aside_of(places: &Places, git: Option<&Repo>) -> PathBuf {
     match git.and_then(|git| git.work_dir().ok()) {
@@ -291,6 +308,7 @@ fn foreign(why: &str) -> Escalation {
         did: "Nothing is judged, written or started here.".to_owned(),
         wont: "We take over no repository by ourselves.".to_owned(),
         resolve: "agency adopt".to_owned(),
+        options: vec!["adopt".to_owned()],
         evidence: Vec::new(),
     }
 }

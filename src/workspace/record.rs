@@ -1,6 +1,6 @@
 //! What the workspace writes into its journal, and how it reads it again. The journal itself knows no kinds.
 
-use crate::model::{Decision, Failure, Key, Keyed, RunId, TreeRef};
+use crate::model::{Command, Decision, Failure, Key, Keyed, RunId, TreeRef};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -29,6 +29,12 @@ pub(super) enum Entry {
         tree: TreeRef,
         key: Key,
     },
+    /// Somebody gave a command: who, what and why.
+    Asked {
+        command: Command,
+    },
+    /// A look at everything came through as far as here.
+    Proved {},
     /// The end of a run is known for good.
     Ran {
         run: RunId,

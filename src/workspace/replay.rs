@@ -65,7 +65,10 @@ impl Workspace {
             Entry::Ran { run, .. } => {
                 self.unaccounted.remove(&run);
             }
-            Entry::Opened { .. } | Entry::Trusted { .. } => {}
+            Entry::Opened { .. }
+            | Entry::Asked { .. }
+            | Entry::Proved {}
+            | Entry::Trusted { .. } => {}
         }
     }
 

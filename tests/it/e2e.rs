@@ -9,6 +9,7 @@ mod injection;
 mod kill;
 mod looping;
 mod modes;
+mod owner;
 mod parked;
 mod service;
 pub(crate) mod stage;

@@ -3,8 +3,8 @@
 mod channels;
 mod lost;
 mod mail;
-mod receiver;
-mod server;
+pub(crate) mod receiver;
+pub(crate) mod server;
 mod timing;
 mod trouble;
 
@@ -98,6 +98,7 @@ pub(crate) fn escalation(subject: &str, severity: Severity) -> Escalation {
         did: "The flag was refused.".to_owned(),
         wont: "Go on.".to_owned(),
         resolve: "agency resume --repo /src/shop".to_owned(),
+        options: Vec::new(),
         evidence: vec![".agent-status.json says `approved`".to_owned()],
     }
 }

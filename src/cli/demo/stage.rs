@@ -3,6 +3,7 @@
 use crate::capacity::Capacity;
 use crate::config::{Agent, Config, Env, Start};
 use crate::daemon::limits;
+use crate::escalate::Voice;
 use crate::repository::StateDir;
 use crate::workspace::Settings;
 use std::path::PathBuf;
@@ -74,6 +75,7 @@ impl Stage {
             config,
             env: std::env::vars().collect(),
             program: std::env::current_exe()?,
+            voice: Voice::default(),
             problem: None,
         })
     }

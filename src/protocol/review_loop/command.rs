@@ -20,7 +20,7 @@ pub(super) fn answer(it: &ReviewLoop, now: Now) -> Option<Decision> {
         Verb::Restore => restore,
         Verb::Inject => inject,
         Verb::Stop => stop,
-        Verb::Trust => not_ours,
+        Verb::Trust | Verb::Ack => not_ours,
     };
     let (mut decision, answer) = match verb(it, command, now) {
         Ok((decision, text)) => (decision, Answer { accepted: true, text }),
@@ -247,7 +247,7 @@ fn announce(it: &ReviewLoop, decision: &mut Builder, verb: &str, text: &str) {
 }
 
 fn not_ours(_: &ReviewLoop, _: &Command, _: Now) -> Outcome {
-    Err("the loop has nothing of its own to trust".to_owned())
+    Err("that is not the loop's to do".to_owned())
 }
 
 fn stop(it: &ReviewLoop, command: &Command, _: Now) -> Outcome {

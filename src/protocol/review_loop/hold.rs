@@ -41,7 +41,14 @@ impl Reason {
             }
             (true, WayOut::Adopt) => "agency adopt".to_owned(),
         };
+        let options: &[&str] = match (holds, self.way_out) {
+            (false, _) => &[],
+            (true, WayOut::Resume) => &["resume"],
+            (true, WayOut::AdoptOrRestore) => &["adopt", "restore"],
+            (true, WayOut::Adopt) => &["adopt"],
+        };
         Escalation {
+            options: options.iter().map(|&option| option.to_owned()).collect(),
             cause: cause(it, self.rule, &self.subject),
             severity,
             holds,

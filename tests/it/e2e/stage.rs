@@ -10,6 +10,8 @@ use tempfile::TempDir;
 pub(crate) const HONEST: &str = include_str!("../agents/honest.sh");
 pub(crate) const FLAG: &str = ".agent-status.json";
 pub(crate) const STATE: &str = ".review-loop-state.json";
+/// The key of the webhooks; no agent ever sees it.
+const HOOK_SECRET: &str = "whsec_bm90LWEtc2VjcmV0LWJ1dC1sb25nLWVub3VnaA==";
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Stage {
@@ -79,6 +81,7 @@ impl Stage {
         command
             .env("AGENCY_STATE_DIR", self.at("state"))
             .env("AGENCY_CONFIG", self.at("agency.yaml"))
+            .env("HOOK_SECRET", HOOK_SECRET)
             .envs(self.env.iter().copied());
         command
     }
