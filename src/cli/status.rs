@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::exit::Exit;
 use super::show;
+use crate::config::Config;
 use crate::escalate::{self, DeliveryState, Outbox, Record, State};
 use crate::repository::Known;
 use crate::run::history::{self, RunRecord};
@@ -32,6 +33,9 @@ struct Status {
     repos: Vec<Repo>,
     /// How the owner hears of what is wrong.
     channels: Vec<String>,
+    /// What is wrong with the configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -76,9 +80,15 @@ fn watch(context: &Context) -> anyhow::Result<Exit> {
 }
 
 fn gather(context: &Context) -> anyhow::Result<Status> {
-    let channels = escalate::channels(&context.config()?, &context.env);
+    // A configuration that is wrong must not hide what a daemon with the last good one does.
+    let (channels, problem) = match context.config() {
+        Ok(config) => (escalate::channels(&config, &context.env), None),
+        Err(error) => {
+            (escalate::channels(&Config::default(), &context.env), Some(format!("{error:#}")))
+        }
+    };
     let channels = channels.names().into_iter().map(str::to_owned).collect();
-    Ok(Status { repos: context.known()?.iter().map(repo).collect(), channels })
+    Ok(Status { repos: context.known()?.iter().map(repo).collect(), channels, problem })
 }
 
 fn repo(known: &Known) -> Repo {
@@ -103,7 +113,9 @@ fn text(status: &Status) -> String {
         return "no repository is known yet; `agency run` in one begins\n".to_owned();
     }
     let mut text = String::new();
-    if status.channels.is_empty() {
+    if let Some(problem) = &status.problem {
+        text.push_str(&format!("{problem}\n"));
+    } else if status.channels.is_empty() {
         text.push_str("no channel is configured: what is wrong is shown only here\n");
     }
     for repo in &status.repos {

@@ -117,7 +117,7 @@ impl Courier {
     }
 
     pub fn new(channels: Channels) -> (Self, CourierHandle) {
-        Self::with_clock(channels, Arc::new(chrono::Utc::now))
+        Self::with_clock(channels, Arc::new(|| crate::clock::now().wall))
     }
 
     pub fn with_clock(channels: Channels, clock: Clock) -> (Self, CourierHandle) {

@@ -235,9 +235,9 @@ fn count_failure(
         return None;
     }
     let summary = format!(
-        "{} left no flag in {} tries; the last run {}",
+        "{} left no flag in {}; the last run {}",
         holder.word(),
-        next.failures,
+        if next.failures == 1 { "one try".to_owned() } else { format!("{} tries", next.failures) },
         ended.outcome.sentence()
     );
     Some(failed("SU-06", ended, summary))

@@ -126,7 +126,7 @@ fn no_more_runs_at_a_time_than_there_is_room_for() {
     // Five failures open the breaker of the agent, so the sixth one waits.
     stage.wait("five runs", || {
         let trace = std::fs::read_to_string(stage.at("home/trace")).unwrap_or_default();
-        (trace.matches("end").count() == 5).then_some(())
+        (trace.matches("end").count() >= 5).then_some(())
     });
     stage.wait("the breaker", || {
         let all = stage.json(&["escalations", "--json"]);

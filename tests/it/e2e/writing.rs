@@ -59,12 +59,17 @@ const WAYS: [(&str, Way); 6] = [
     ("two closed halves", in_two_closed_halves),
 ];
 
+/// What `reviewed` must find in the comments.
+const REQUEST: &str = "### CR-001: name the test\n- **ID**: CR-001\n- **Round**: 1\n- **Severity**: low\n\
+    - **Category**: quality\n- **File(s)**: README.md:1\n- **Status**: open\n";
+
 /// One transition for each way: approved and changed, again and again, by hand, since every agent fails.
 fn every_way(words: &[&str]) {
     let stage = parked_in("propose");
     for phase in ["review", "execute", "verify"] {
         mark(&stage, &format!("fail-{phase}"));
     }
+    stage.write("ENG_REVIEW_COMMENTS.md", REQUEST);
     let daemon = stage.start_with(words);
     let turns = [
         ("propose", "claude-code", "proposed"),
