@@ -4,10 +4,12 @@
 mod command;
 mod ends;
 pub mod leases;
+mod look;
 mod open;
 mod protocols;
 mod record;
 mod replay;
+mod room;
 mod slot;
 mod status;
 
@@ -15,21 +17,19 @@ pub use open::{OpenError, Settings, Stranger};
 pub use status::{ProtocolStatus, RepoStatus};
 
 use crate::apply::{Applied, Hands, Later};
-use crate::capacity::{Asker, Permit};
+use crate::capacity::Permit;
 use crate::clock;
 use crate::escalate::Proof;
-use crate::model::{
-    Answer, Command, Deadline, Effect, FileSeen, FileState, Keyed, RunEvent, RunId, Seat, TreeRef,
-    Wake, WatchedFile,
-};
-use crate::read;
+use crate::model::{Answer, Command, Deadline, Effect, Keyed, RunEvent, RunId, Wake};
 use crate::repository::Repository;
 use crate::run::{Executor as _, RunError};
 use crate::store::{Durability, Journal, StoreError};
-use crate::watch::{self, Sighting, Watcher};
+use crate::watch::Watcher;
 use command::Waiter;
 use leases::{Claim, Leases};
+use look::Writers;
 use record::{Entry, Snapshot};
+use room::{Grant, Running};
 use slot::Slot;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -70,20 +70,6 @@ pub struct Workspace {
     run_events: mpsc::UnboundedReceiver<RunEvent>,
     laters: mpsc::UnboundedReceiver<Later>,
     grants: (mpsc::UnboundedSender<Grant>, mpsc::UnboundedReceiver<Grant>),
-}
-
-/// A run that is alive: who runs, and the place it takes.
-struct Running {
-    agent: String,
-    /// Held until the run ends; dropping it lets the next one in.
-    _permit: Option<Permit>,
-}
-
-/// There is room for a run that was waited for.
-struct Grant {
-    claim: Claim,
-    tree: TreeRef,
-    permit: Permit,
 }
 
 /// What ends the loop from outside.
@@ -281,66 +267,6 @@ impl Workspace {
         Ok(())
     }
 
-    /// Tree first, then room among all runs.
-    fn lease(&mut self, claim: Claim, tree: &TreeRef) -> Result<(), WorkspaceError> {
-        if self.leases.ask(tree, claim.clone()) { self.ask_for_room(claim, tree) } else { Ok(()) }
-    }
-
-    fn ask_for_room(&mut self, claim: Claim, tree: &TreeRef) -> Result<(), WorkspaceError> {
-        let asker = self.asker(&claim.agent);
-        let mut room = self.settings.capacity.ask(asker);
-        let tree = tree.clone();
-        match room.try_recv() {
-            Ok(permit) => self.granted(Grant { claim, tree, permit }),
-            Err(_) => {
-                let grants = self.grants.0.clone();
-                tokio::spawn(async move {
-                    if let Ok(permit) = room.await {
-                        // A workspace that is gone drops the permit with the message.
-                        drop(grants.send(Grant { claim, tree, permit }));
-                    }
-                });
-                Ok(())
-            }
-        }
-    }
-
-    fn granted(&mut self, grant: Grant) -> Result<(), WorkspaceError> {
-        if self.draining {
-            return Ok(());
-        }
-        let Grant { claim: Claim { protocol, key, .. }, tree, permit } = grant;
-        let entry =
-            Entry::Leased { protocol: protocol.clone(), tree: tree.clone(), key: key.clone() };
-        self.note(&entry, Durability::Lazy)?;
-        self.permits.insert(protocol.clone(), permit);
-        self.absorb_in(&protocol, &Wake::Done { key });
-        self.absorb_in(&protocol, &Wake::Leased { tree });
-        Ok(())
-    }
-
-    fn release(
-        &mut self,
-        protocol: &str,
-        keyed: &Keyed,
-        tree: &TreeRef,
-    ) -> Result<(), WorkspaceError> {
-        self.permits.remove(protocol);
-        let next = self.leases.release(tree, protocol);
-        self.done(protocol, keyed, Wake::Done { key: keyed.key.clone() })?;
-        next.map_or(Ok(()), |claim| self.ask_for_room(claim, tree))
-    }
-
-    /// The name of the agent in a seat; a seat that nobody has counts by its own name.
-    fn agent_of(&self, seat: &Seat, role: &str) -> String {
-        let found = self.hands.launcher.config.agent_for(seat, role);
-        found.map_or(seat.as_str(), |(name, _)| name).to_owned()
-    }
-
-    fn asker(&self, agent: &str) -> Asker {
-        Asker { agent: agent.to_owned(), repo: self.hands.places.id.hex() }
-    }
-
     /// The writers of a run's files are gone with it: what lies there now is final, so it is looked at first.
     async fn on_run(&mut self, event: RunEvent) -> Result<(), WorkspaceError> {
         let RunEvent::Ended(end) = &event else {
@@ -380,89 +306,10 @@ impl Workspace {
         }
     }
 
-    async fn on_sighting(&mut self, sighting: Sighting) -> Result<(), WorkspaceError> {
-        match sighting {
-            Sighting::File(seen) => {
-                // A file that git itself wrote or removed belongs to what the checkout is by now.
-                self.look_at_checkout().await;
-                self.on_file(seen);
-            }
-            // And the other way round: what we know of the files may be from another branch.
-            Sighting::Checkout => self.look_at_everything(Writers::Perhaps).await,
-            Sighting::Rescanned => {
-                if !self.repository.is_ours() {
-                    return Err(WorkspaceError::LockLost);
-                }
-                self.proving = true;
-                self.look_at_checkout().await;
-            }
-            Sighting::Degraded(why) => {
-                tracing::warn!(%why, "watching is degraded");
-                self.notes.push(why);
-            }
-        }
-        Ok(())
-    }
-
     /// What the deadline was about may have ended without an event.
     async fn on_deadline(&mut self) {
         self.look_at_checkout().await;
         self.absorb_all(&Wake::Deadline);
-    }
-
-    /// A sighting is old news when the file has changed since; the watcher will tell again.
-    fn on_file(&mut self, seen: FileSeen) {
-        let limit = self.limit_of(&seen);
-        let now = clock::now();
-        let current =
-            read::read(&self.hands.places.root, &seen.path, limit, now).map(|now| now.state);
-        if current.is_ok_and(|current| same(&current, &seen.state)) {
-            self.absorb_file(seen);
-        }
-    }
-
-    fn absorb_file(&mut self, seen: FileSeen) {
-        self.activate_for(&seen);
-        self.absorb_all(&Wake::File(seen));
-    }
-
-    fn limit_of(&self, seen: &FileSeen) -> u64 {
-        let watched = self.interest().files;
-        watched.iter().find(|file| file.path == seen.path).map_or(1 << 20, |file| file.limit)
-    }
-
-    /// Reads every watched file and the checkout now, without waiting for the watcher. A protocol that a file brings to
-    /// work must see everything too.
-    pub(crate) async fn look_at_everything(&mut self, writers: Writers) {
-        loop {
-            let known = self.slots.len();
-            self.look_at_checkout().await;
-            self.look_at_files(writers);
-            if self.slots.len() == known {
-                return;
-            }
-        }
-    }
-
-    fn look_at_files(&mut self, writers: Writers) {
-        let now = clock::now();
-        for file in self.interest().files {
-            let Ok(reading) = read::read(&self.hands.places.root, &file.path, file.limit, now)
-            else {
-                continue;
-            };
-            if let Some(state) = settled(reading, &file, writers) {
-                self.absorb_file(FileSeen { path: file.path, state });
-            }
-        }
-    }
-
-    async fn look_at_checkout(&mut self) {
-        let Some(repo) = &self.hands.git else { return };
-        match repo.checkout().await {
-            Ok(checkout) => self.absorb_all(&Wake::Checkout(checkout)),
-            Err(error) => tracing::warn!(%error, "the checkout cannot be read"),
-        }
     }
 
     fn absorb_all(&mut self, wake: &Wake) {
@@ -507,38 +354,6 @@ impl Workspace {
     fn is_quiet(&self) -> bool {
         let open = self.slots.iter().any(|slot| slot.open().next().is_some());
         self.running.is_empty() && !open && self.deadline().is_none()
-    }
-}
-
-/// Whether somebody may be in the middle of writing what we look at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Writers {
-    Perhaps,
-    /// Their run is over: what is cut stays cut, and a second name stays.
-    Gone,
-}
-
-/// What a single look at a file may say of it; `None` leaves it to the watcher, which can wait (DM-03).
-fn settled(reading: read::Reading, file: &WatchedFile, writers: Writers) -> Option<FileState> {
-    let unfinished = match &reading.state {
-        FileState::Whole(whole) => watch::looks_unfinished(file.shape, &whole.bytes),
-        FileState::Absent | FileState::Unreadable(_) => false,
-    };
-    match writers {
-        Writers::Gone if reading.linked => Some(read::second_name(file.limit)),
-        Writers::Perhaps if reading.linked || unfinished => None,
-        Writers::Gone | Writers::Perhaps => Some(reading.state),
-    }
-}
-
-/// The same news, whenever it was seen.
-fn same(a: &FileState, b: &FileState) -> bool {
-    match (a, b) {
-        (FileState::Whole(a), FileState::Whole(b)) => a.digest == b.digest,
-        (FileState::Absent, FileState::Absent) => true,
-        // A lasting second link looks plain to a single read; only the watcher knows that it lasts.
-        (_, FileState::Unreadable(_)) => !matches!(a, FileState::Absent),
-        _ => false,
     }
 }
 

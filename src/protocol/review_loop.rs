@@ -6,16 +6,20 @@ mod away;
 mod change_request;
 mod command;
 mod decide;
+mod failure;
 mod flag;
 mod hold;
 mod index;
+mod leavings;
 mod mandates;
 mod memory;
 mod moving;
 mod prompt;
+mod push;
 mod review;
 mod secrets;
 mod steps;
+mod summary;
 pub mod table;
 mod tamper;
 mod turn;
@@ -120,7 +124,7 @@ impl Protocol for ReviewLoop {
                 held.clone().unwrap_or_else(|| "no loop; `agency loop init` begins one".to_owned());
             return Status { summary, held, detail: json!(null) };
         };
-        let summary = turn::summary(self, state, now);
+        let summary = summary::summary(self, state, now);
         let mut detail = json!({
             "step": state.current_step, "round": state.current_round, "phase": state.phase.word(),
             "status": state.status, "holder": state.active_agent.word(),

@@ -1,6 +1,9 @@
 //! The order of duties: which one question the loop answers next. Each duty lives in its own file.
 
-use super::{ReviewLoop, away, command, flag, hold, memory::Turn, moving, review, tamper, turn};
+use super::{
+    ReviewLoop, away, command, failure as failures, flag, hold, leavings, memory::Turn, moving,
+    push, review, tamper, turn,
+};
 use crate::model::{Builder, Deadline, Decision, Effect, FailureKind, Moment, Now};
 
 pub(super) fn decide(it: &ReviewLoop, now: Now) -> Decision {
@@ -26,7 +29,7 @@ fn duties(it: &ReviewLoop, now: Now) -> Decision {
         tamper::repair,
         review::watch_files,
         moving::go_on,
-        turn::push,
+        push::due,
         turn::give_back,
         on_the_move,
     ];
@@ -43,13 +46,13 @@ fn on_the_move(it: &ReviewLoop, now: Now) -> Option<Decision> {
         return None;
     }
     if memory.is_held() {
-        return turn::look_while_held(it, turn);
+        return leavings::look_while_held(it, turn);
     }
     let duties: [TurnDuty; 5] = [
         moving::turn_away,
-        turn::look_at_what_is_left,
+        leavings::look_at_what_is_left,
         moving::judge,
-        turn::after_failure,
+        failures::try_again,
         turn::begin,
     ];
     duties.iter().find_map(|duty| duty(it, turn, now))
@@ -72,8 +75,8 @@ fn failure(it: &ReviewLoop, now: Now) -> Option<Decision> {
     let (effect, failure) = it.index.failed.as_ref()?;
     match effect {
         Effect::Commit(_) if failure.kind == FailureKind::Moved => Some(moving::replan(it)),
-        Effect::Push { .. } => turn::push_failed(it, failure, now),
-        Effect::Spawn(spawn) => turn::spawn_failed(it, spawn, failure, now),
+        Effect::Push { .. } => push::failed(it, failure, now),
+        Effect::Spawn(spawn) => failures::spawn_failed(it, spawn, failure, now),
         Effect::Replace { .. }
         | Effect::Take { .. }
         | Effect::Copy { .. }

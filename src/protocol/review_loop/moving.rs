@@ -5,7 +5,7 @@ use super::{
     flag::{Bench, Verdict},
     hold::{self, Reason},
     memory::{Anchor, LoopState, Moving, PushDue, Refusals, Step, Turn},
-    review, secrets,
+    review, secrets, summary,
     table::{Holder, Next, Phase, Round, Row},
     turn,
 };
@@ -336,7 +336,7 @@ fn finish(it: &ReviewLoop, moving: &Moving, planned: Option<&PlannedCommit>) -> 
     decision.effect(Effect::Release { tree: TreeRef::Main });
     decision.forget("moving");
     if moving.state.phase == Phase::Complete && !moving.settled {
-        turn::tell_complete(it, &mut decision, moving.state.steps_complete.len());
+        summary::tell_complete(it, &mut decision, moving.state.steps_complete.len());
     }
     decision.finish()
 }

@@ -1,0 +1,108 @@
+//! A run has ended and left no flag: try again later, park, or ask the owner (SU-05, SU-06).
+
+use super::{
+    ReviewLoop,
+    hold::{self, Reason},
+    memory::{Ended, Turn},
+    turn::seat,
+};
+use crate::model::{Decision, Digest, Failure, Moment, Now, Outcome, RunId, Spawn};
+use std::time::Duration;
+
+/// How long a usage limit without a known end parks a turn.
+const LIMIT_WAIT: Duration = Duration::from_secs(15 * 60);
+const DEFAULT_TRIES: (u32, Duration) = (2, Duration::from_secs(30));
+
+/// A run has ended and left no flag: try again, wait, or ask.
+pub(super) fn try_again(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> {
+    let ended = turn.ended.as_ref()?;
+    let mut next = Turn { ended: None, refused: false, ..turn.clone() };
+    let mut decision = it.builder();
+    let reason = match &ended.outcome {
+        Outcome::UsageLimit { until } => {
+            let wait =
+                until.and_then(|until| (until - now.wall).to_std().ok()).unwrap_or(LIMIT_WAIT);
+            next.not_before = Some(Moment::after(now, wait));
+            None
+        }
+        Outcome::Stopped { why } if !turn.refused => {
+            Some(failed("SU-03", ended, format!("`{}` was stopped: {why}", ended.run)))
+        }
+        Outcome::Auth { .. } | Outcome::Denied { .. } => {
+            let summary = format!("`{}` {}", ended.run, ended.outcome.sentence());
+            Some(failed("SU-05", ended, summary))
+        }
+        Outcome::Ok
+        | Outcome::Crash { .. }
+        | Outcome::Timeout { .. }
+        | Outcome::Stopped { .. }
+        | Outcome::Lost => count_failure(it, turn, ended, &mut next, now),
+    };
+    decision.remember("turn", next);
+    if let Some(reason) = reason {
+        hold::hold(it, &mut decision, reason);
+    }
+    Some(decision.finish())
+}
+
+/// SU-06: a bounded number of tries, each later than the one before.
+fn count_failure(
+    it: &ReviewLoop,
+    turn: &Turn,
+    ended: &Ended,
+    next: &mut Turn,
+    now: Now,
+) -> Option<Reason> {
+    if turn.refused {
+        return None;
+    }
+    let holder = it.index.memory.state.as_ref()?.active_agent;
+    let (retries, backoff) = *it.limits.tries.get(&seat(holder)).unwrap_or(&DEFAULT_TRIES);
+    next.failures += 1;
+    if next.failures <= retries {
+        let wait = backoff * 2_u32.saturating_pow(next.failures - 1);
+        next.not_before = Some(Moment::after(now, jittered(wait, &ended.run)));
+        return None;
+    }
+    let summary = format!(
+        "{} left no flag in {}; the last run {}",
+        holder.word(),
+        if next.failures == 1 { "one try".to_owned() } else { format!("{} tries", next.failures) },
+        ended.outcome.sentence()
+    );
+    Some(failed("SU-06", ended, summary))
+}
+
+fn failed(rule: &'static str, ended: &Ended, summary: String) -> Reason {
+    let mut reason = Reason::new(rule, ended.run.as_str(), summary);
+    reason.evidence = vec![ended.tail.clone()];
+    reason
+}
+
+/// Up to a quarter more, different for each run, the same for the same run.
+fn jittered(wait: Duration, run: &RunId) -> Duration {
+    let dice = Digest::of(run.as_str().as_bytes());
+    let share = u32::from(u8::from_str_radix(&dice.as_str()[..2], 16).unwrap_or_default());
+    wait + wait * share / 1024
+}
+
+/// The agent could not even be started: the same as a crash at once.
+pub(super) fn spawn_failed(
+    it: &ReviewLoop,
+    spawn: &Spawn,
+    failure: &Failure,
+    now: Now,
+) -> Option<Decision> {
+    let mut turn = it.index.memory.turn.clone()?;
+    turn.run.take_if(|running| running.run == spawn.run)?;
+    turn.ended = Some(Ended {
+        run: spawn.run.clone(),
+        outcome: Outcome::Crash { how: failure.said.clone() },
+        at: now.wall,
+        tail: failure.said.clone(),
+        looked: false,
+    });
+    let mut decision = it.builder();
+    decision.remember("turn", turn);
+    Some(decision.finish())
+}

@@ -1,0 +1,49 @@
+//! Pushing what was committed, when the owner wants it: later than everything else, tried again, never forced (LP-19).
+
+use super::{
+    ReviewLoop,
+    hold::{self, Reason},
+    memory::PushDue,
+};
+use crate::model::{Decision, Effect, Failure, FailureKind, Moment, Now};
+use std::time::Duration;
+
+const TRIES: u32 = 5;
+const WAIT: Duration = Duration::from_secs(60);
+
+/// A push is due, or has arrived.
+pub(super) fn due(it: &ReviewLoop, now: Now) -> Option<Decision> {
+    let due = it.index.memory.push.as_ref()?;
+    let mut decision = it.builder();
+    if it.index.pushed.as_ref() == Some(&due.commit) {
+        decision.forget("push");
+        return Some(decision.finish());
+    }
+    if it.index.is_pushing() || due.not_before.is_some_and(|at| at.left(now).is_some()) {
+        return None;
+    }
+    let (branch, commit) = (due.branch.clone(), due.commit.clone());
+    decision.effect(Effect::Push { branch, commit });
+    Some(decision.finish())
+}
+
+/// LP-19: a failed push never loses the transition; it is tried again, then told. Never forced.
+pub(super) fn failed(it: &ReviewLoop, failure: &Failure, now: Now) -> Option<Decision> {
+    let due = it.index.memory.push.clone()?;
+    let failures = due.failures + 1;
+    let mut decision = it.builder();
+    let summary = format!("pushing `{}` failed: {}", due.branch, failure.said);
+    let mut reason = Reason::new("LP-19", due.commit.as_str(), summary);
+    reason.wont = "We never force a push.".to_owned();
+    if failure.kind == FailureKind::NotFastForward || failures >= TRIES {
+        decision.forget("push");
+        hold::hold(it, &mut decision, reason);
+    } else {
+        let wait = WAIT * 2_u32.pow(failures - 1);
+        decision.remember(
+            "push",
+            PushDue { failures, not_before: Some(Moment::after(now, wait)), ..due },
+        );
+    }
+    Some(decision.finish())
+}

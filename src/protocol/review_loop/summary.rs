@@ -1,0 +1,60 @@
+//! The loop in one line for `agency status`, and the word at its end.
+
+use super::{
+    ReviewLoop,
+    hold::{self, Reason},
+    memory::{LoopState, Turn},
+    table::Phase,
+};
+use crate::model::{Builder, Now, Severity};
+use std::time::Duration;
+
+/// The completion of the whole loop is worth a word, and nothing to do.
+pub(super) fn tell_complete(it: &ReviewLoop, decision: &mut Builder, steps: usize) {
+    let mut reason = Reason::new(
+        "LP-24",
+        "complete",
+        format!("the loop is complete: all {steps} steps are verified"),
+    );
+    reason.did = "Every transition is committed; no agent is started any more.".to_owned();
+    reason.wont = "We begin no new loop by ourselves; `agency loop init` does.".to_owned();
+    hold::tell(it, decision, Severity::Notice, reason);
+}
+
+/// One line for `agency status`.
+pub(super) fn summary(it: &ReviewLoop, state: &LoopState, now: Now) -> String {
+    let memory = &it.index.memory;
+    if state.phase == Phase::Complete {
+        return format!("complete, {} steps", state.steps_complete.len());
+    }
+    let at = state.steps.iter().position(|step| *step == state.current_step).map_or(0, |at| at + 1);
+    let place = format!(
+        "step {} ({at} of {}) · {} · round {}",
+        state.current_step,
+        state.steps.len(),
+        state.phase.word(),
+        state.current_round
+    );
+    let who = state.active_agent.word();
+    let doing = match (&memory.turn, memory.holds.first(), &memory.away) {
+        (_, Some(hold), _) => format!("held: {}", hold.summary),
+        (_, _, Some(cause)) => format!("away: {}", cause.subject),
+        (Some(Turn { run: Some(running), .. }), ..) => {
+            format!("{who} works for {}", short(now.ticks.since(running.ticks)))
+        }
+        (Some(Turn { not_before: Some(at), .. }), ..) if at.left(now).is_some() => {
+            format!("{who} starts again in {}", short(at.left(now).unwrap_or_default()))
+        }
+        _ => format!("{who} is next"),
+    };
+    format!("{place} · {doing}")
+}
+
+fn short(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}

@@ -1,0 +1,120 @@
+//! Looking at the repository: what the watcher saw, and everything at once where waiting for it would be too late.
+
+use super::{Workspace, WorkspaceError};
+use crate::clock;
+use crate::model::{FileSeen, FileState, Wake, WatchedFile};
+use crate::read;
+use crate::watch::{self, Sighting};
+
+impl Workspace {
+    pub(super) async fn on_sighting(&mut self, sighting: Sighting) -> Result<(), WorkspaceError> {
+        match sighting {
+            Sighting::File(seen) => {
+                // A file that git itself wrote or removed belongs to what the checkout is by now.
+                self.look_at_checkout().await;
+                self.on_file(seen);
+            }
+            // And the other way round: what we know of the files may be from another branch.
+            Sighting::Checkout => self.look_at_everything(Writers::Perhaps).await,
+            Sighting::Rescanned => {
+                if !self.repository.is_ours() {
+                    return Err(WorkspaceError::LockLost);
+                }
+                self.proving = true;
+                self.look_at_checkout().await;
+            }
+            Sighting::Degraded(why) => {
+                tracing::warn!(%why, "watching is degraded");
+                self.notes.push(why);
+            }
+        }
+        Ok(())
+    }
+
+    /// A sighting is old news when the file has changed since; the watcher will tell again.
+    pub(super) fn on_file(&mut self, seen: FileSeen) {
+        let limit = self.limit_of(&seen);
+        let now = clock::now();
+        let current =
+            read::read(&self.hands.places.root, &seen.path, limit, now).map(|now| now.state);
+        if current.is_ok_and(|current| same(&current, &seen.state)) {
+            self.absorb_file(seen);
+        }
+    }
+
+    pub(super) fn absorb_file(&mut self, seen: FileSeen) {
+        self.activate_for(&seen);
+        self.absorb_all(&Wake::File(seen));
+    }
+
+    pub(super) fn limit_of(&self, seen: &FileSeen) -> u64 {
+        let watched = self.interest().files;
+        watched.iter().find(|file| file.path == seen.path).map_or(1 << 20, |file| file.limit)
+    }
+
+    /// Reads every watched file and the checkout now, without waiting for the watcher. A protocol that a file brings to
+    /// work must see everything too.
+    pub(crate) async fn look_at_everything(&mut self, writers: Writers) {
+        loop {
+            let known = self.slots.len();
+            self.look_at_checkout().await;
+            self.look_at_files(writers);
+            if self.slots.len() == known {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn look_at_files(&mut self, writers: Writers) {
+        let now = clock::now();
+        for file in self.interest().files {
+            let Ok(reading) = read::read(&self.hands.places.root, &file.path, file.limit, now)
+            else {
+                continue;
+            };
+            if let Some(state) = settled(reading, &file, writers) {
+                self.absorb_file(FileSeen { path: file.path, state });
+            }
+        }
+    }
+
+    pub(super) async fn look_at_checkout(&mut self) {
+        let Some(repo) = &self.hands.git else { return };
+        match repo.checkout().await {
+            Ok(checkout) => self.absorb_all(&Wake::Checkout(checkout)),
+            Err(error) => tracing::warn!(%error, "the checkout cannot be read"),
+        }
+    }
+}
+
+/// Whether somebody may be in the middle of writing what we look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writers {
+    Perhaps,
+    /// Their run is over: what is cut stays cut, and a second name stays.
+    Gone,
+}
+
+/// What a single look at a file may say of it; `None` leaves it to the watcher, which can wait (DM-03).
+fn settled(reading: read::Reading, file: &WatchedFile, writers: Writers) -> Option<FileState> {
+    let unfinished = match &reading.state {
+        FileState::Whole(whole) => watch::looks_unfinished(file.shape, &whole.bytes),
+        FileState::Absent | FileState::Unreadable(_) => false,
+    };
+    match writers {
+        Writers::Gone if reading.linked => Some(read::second_name(file.limit)),
+        Writers::Perhaps if reading.linked || unfinished => None,
+        Writers::Gone | Writers::Perhaps => Some(reading.state),
+    }
+}
+
+/// The same news, whenever it was seen.
+fn same(a: &FileState, b: &FileState) -> bool {
+    match (a, b) {
+        (FileState::Whole(a), FileState::Whole(b)) => a.digest == b.digest,
+        (FileState::Absent, FileState::Absent) => true,
+        // A lasting second link looks plain to a single read; only the watcher knows that it lasts.
+        (_, FileState::Unreadable(_)) => !matches!(a, FileState::Absent),
+        _ => false,
+    }
+}
