@@ -3,6 +3,7 @@
 
 mod provider;
 mod room;
+mod turn;
 
 use agency::config::Profile;
 use agency::run::profile::Access;

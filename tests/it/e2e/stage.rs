@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub(crate) struct Stage {
     dir: TempDir,
     /// What our program sees beside the usual.
-    env: Vec<(&'static str, &'static str)>,
+    env: Vec<(String, String)>,
 }
 
 /// What a command said.
@@ -48,8 +48,8 @@ impl Stage {
         stage
     }
 
-    pub(crate) fn with_env(mut self, name: &'static str, value: &'static str) -> Self {
-        self.env.push((name, value));
+    pub(crate) fn with_env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -82,7 +82,7 @@ impl Stage {
             .env("AGENCY_STATE_DIR", self.at("state"))
             .env("AGENCY_CONFIG", self.at("agency.yaml"))
             .env("HOOK_SECRET", HOOK_SECRET)
-            .envs(self.env.iter().copied());
+            .envs(self.env.iter().cloned());
         command
     }
 

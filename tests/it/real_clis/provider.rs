@@ -25,12 +25,17 @@ impl Drop for Provider {
 }
 
 impl Provider {
+    /// Has the CLI write `hello.txt`, or fail in this mode.
     pub(crate) fn start(dir: &Path, mode: &str) -> Self {
+        Self::writing(dir, mode, "hello.txt", WROTE)
+    }
+
+    pub(crate) fn writing(dir: &Path, mode: &str, path: &str, content: &str) -> Self {
         if mode == "refused" {
             let bound = TcpListener::bind("127.0.0.1:0").unwrap();
             return Self::Refusing(bound.local_addr().unwrap().port());
         }
-        let script = serde_json::json!({"path": "hello.txt", "content": WROTE, "final": "done"});
+        let script = serde_json::json!({"path": path, "content": content, "final": "done"});
         std::fs::write(dir.join("script.json"), script.to_string()).unwrap();
         let mut command = Command::new("python3");
         command.arg(crate::scenarios::root("tests/real-clis/mock_llm.py"));

@@ -55,12 +55,7 @@ impl Room {
     /// `None`, and a line that says so, where the CLI is not installed.
     #[expect(clippy::print_stderr, reason = "a test that proves nothing should say so")]
     pub(crate) async fn open(profile: Profile) -> Option<Self> {
-        let own = std::env::var_os("PATH").unwrap();
-        let mut dirs: Vec<PathBuf> = std::env::split_paths(&own).collect();
-        if let Some(prefix) = std::env::var_os("AGENCY_TEST_CLIS") {
-            dirs.insert(0, PathBuf::from(prefix).join("bin"));
-        }
-        let path = std::env::join_paths(dirs).unwrap();
+        let path = search_path();
         let python = || Command::new("python3").arg("-V").stdout(Stdio::null()).status().is_ok();
         let Some(program) = find(profile, &path).filter(|_| python()) else {
             eprintln!("skipped: no `{}` or no python3 (tests/real-clis/install)", word(profile));
@@ -202,27 +197,7 @@ impl Room {
         launch: &Launch,
         spec: &RunSpec,
     ) -> Vec<(String, String)> {
-        let base = format!("http://127.0.0.1:{port}");
-        // Whoever wants to leave the machine meets a closed door.
-        let nowhere = "http://127.0.0.1:9";
-        let mut from: Vec<(String, String)> = [
-            ("PATH", self.path.to_str().unwrap()),
-            ("HOME", home.to_str().unwrap()),
-            ("HTTP_PROXY", nowhere),
-            ("HTTPS_PROXY", nowhere),
-            ("NO_PROXY", "127.0.0.1"),
-            ("ANTHROPIC_BASE_URL", &base),
-            ("ANTHROPIC_API_KEY", "fake"),
-            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-            ("OPENAI_API_KEY", "fake"),
-            ("OPENAI_API_BASE", &format!("{base}/v1")),
-            ("GEMINI_API_KEY", "fake"),
-            ("GEMINI_MODEL", "gemini-2.5-pro"),
-            ("GOOGLE_GEMINI_BASE_URL", &base),
-            ("AIDER_MODEL", "openai/gpt-4o"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .to_vec();
+        let mut from = environment(port, self.path.to_str().unwrap(), home);
         from.retain(|(name, _)| !case.env.iter().any(|(other, _)| other == name));
         from.extend(case.env.iter().map(|(name, value)| ((*name).into(), (*value).into())));
         let names = Names { extra: &launch.env_names, never: &[] };
@@ -230,6 +205,41 @@ impl Room {
         env.extend(launch.env_set.iter().cloned());
         env
     }
+}
+
+/// Where the CLIs are looked for: our own place for them first.
+pub(crate) fn search_path() -> OsString {
+    let own = std::env::var_os("PATH").unwrap();
+    let mut dirs: Vec<PathBuf> = std::env::split_paths(&own).collect();
+    if let Some(prefix) = std::env::var_os("AGENCY_TEST_CLIS") {
+        dirs.insert(0, PathBuf::from(prefix).join("bin"));
+    }
+    std::env::join_paths(dirs).unwrap()
+}
+
+/// Everything that the four CLIs need to meet the scripted provider and nobody else.
+pub(crate) fn environment(port: u16, path: &str, home: &Path) -> Vec<(String, String)> {
+    let base = format!("http://127.0.0.1:{port}");
+    // Whoever wants to leave the machine meets a closed door.
+    let nowhere = "http://127.0.0.1:9";
+    [
+        ("PATH", path),
+        ("HOME", home.to_str().unwrap()),
+        ("HTTP_PROXY", nowhere),
+        ("HTTPS_PROXY", nowhere),
+        ("NO_PROXY", "127.0.0.1"),
+        ("ANTHROPIC_BASE_URL", &base),
+        ("ANTHROPIC_API_KEY", "fake"),
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+        ("OPENAI_API_KEY", "fake"),
+        ("OPENAI_API_BASE", &format!("{base}/v1")),
+        ("GEMINI_API_KEY", "fake"),
+        ("GEMINI_MODEL", "gemini-2.5-pro"),
+        ("GOOGLE_GEMINI_BASE_URL", &base),
+        ("AIDER_MODEL", "openai/gpt-4o"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .to_vec()
 }
 
 fn argv(launch: &Launch, spec: &RunSpec) -> Vec<String> {
@@ -244,7 +254,7 @@ fn argv(launch: &Launch, spec: &RunSpec) -> Vec<String> {
 }
 
 /// One retry, so that a failure takes seconds.
-fn codex_config(port: u16) -> String {
+pub(crate) fn codex_config(port: u16) -> String {
     format!(
         "model_provider = \"mock\"\n\
          [analytics]\nenabled = false\n\
