@@ -2,6 +2,7 @@
 //! It knows no protocol: an effect says all that there is to do.
 
 mod events;
+mod evidence;
 mod query;
 
 use crate::escalate::{EscalateError, Outbox, Voice};
@@ -101,7 +102,8 @@ impl Hands {
             Effect::Commit(planned) => return self.commit(planned).await,
             Effect::Push { .. } => return Ok(self.push(protocol, keyed)),
             Effect::Escalate(escalation) => {
-                self.outbox.raise(escalation, key, crate::clock::now().wall)?;
+                let escalation = evidence::with_journal(escalation, &self.places.journal());
+                self.outbox.raise(&escalation, key, crate::clock::now().wall)?;
                 self.voice.nudge();
             }
             Effect::Resolve { cause, .. } => {

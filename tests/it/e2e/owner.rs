@@ -1,8 +1,14 @@
 //! The owner hears it: the real daemon, a real loopback listener for webhooks and a real one for mail.
 
-use super::stage::{HONEST, Stage};
-use crate::escalate::receiver::Receiver;
+use super::stage::{HONEST, Stage, wait_until};
+use crate::escalate::escalation;
+use crate::escalate::receiver::{Answer, Receiver};
 use crate::escalate::server::Server;
+use agency::escalate::Outbox;
+use agency::model::{Key, Severity};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 fn configure(stage: &Stage, hooks: &Receiver, more: &str) {
     let url = hooks.url("/hook");
@@ -48,6 +54,7 @@ fn a_hold_is_told_acknowledged_answered_and_resolved() {
     for field in ["summary", "what", "did", "wont", "resolve"] {
         assert!(!body[field].as_str().unwrap().is_empty(), "{field} is empty: {body}");
     }
+    assert!(body["evidence"].to_string().contains("journal "), "the journal's last lines: {body}");
     assert!(body["repo"].as_str().unwrap().ends_with("/repo"), "{body}");
     stage.wait("the deliveries in the list", || {
         let all = stage.escalation("SU-06")?;
@@ -90,6 +97,65 @@ fn what_was_not_sent_before_a_kill_is_sent_by_the_next_daemon() {
     let about: Vec<_> = requests.iter().filter(|request| request.json()["id"] == id).collect();
     assert!(about.iter().all(|request| request.id() == about[0].id()), "always the same message");
     assert!(about.len() <= 2, "a kill may repeat the last one, nothing else: {}", about.len());
+}
+
+/// One cause before each kill; the listener takes its time, so that many kills meet a message on its way.
+// covers: ES-02, ES-03
+#[test]
+fn kills_during_delivery_lose_nothing_and_invent_nothing() {
+    let trials = std::env::var("AGENCY_TRIALS").ok().and_then(|n| n.parse().ok()).unwrap_or(6);
+    let hooks = Receiver::new(|number| Answer::Slow(Duration::from_millis(number as u64 % 5 * 15)));
+    let stage = Stage::new("exit 3");
+    configure(&stage, &hooks, "");
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let folders = std::fs::read_dir(stage.at("state")).unwrap().map(|entry| entry.unwrap().path());
+    let folder = folders.into_iter().find(|path| path.join("repo.json").exists()).unwrap();
+    let outbox = Outbox::open(folder.join("outbox"), "a1b2c3d4", &stage.repo()).unwrap();
+    let mut raised = BTreeSet::new();
+    for trial in 0..trials {
+        let cause = escalation(&format!("kill {trial}"), Severity::Critical);
+        let now = chrono::Utc::now();
+        raised.insert(outbox.raise(&cause, &Key::new(format!("kill-{trial}.0")), now).unwrap());
+        let daemon = stage.start();
+        std::thread::sleep(Duration::from_millis(30 + trial * 37 % 170));
+        daemon.kill();
+    }
+    let daemon = stage.start();
+    // Under a flood the rest comes as a digest, a minute later.
+    let told = wait_until(Duration::from_secs(60 + trials), || {
+        let all = stage.json(&["escalations", "--json"]);
+        let told = |one: &Value| {
+            let deliveries = one["deliveries"].as_array().unwrap();
+            !deliveries.is_empty()
+                && deliveries.iter().all(|delivery| delivery["state"] == "delivered")
+        };
+        let ours = all
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|one| raised.contains(one["id"].as_str().unwrap()));
+        ours.clone().all(told).then_some(())
+    });
+    assert!(told.is_some(), "a cause was never told: {}", stage.ok(&["escalations"]));
+    drop(daemon);
+    let requests = hooks.requests();
+    let distinct: BTreeSet<_> = requests.iter().map(|request| request.id().to_owned()).collect();
+    assert!(
+        requests.len() - distinct.len() <= trials as usize + 1,
+        "at most one repetition for each kill"
+    );
+    for body in requests.iter().map(|request| request.json()).filter(|body| body["rule"] == "LP-03")
+    {
+        assert!(
+            body["type"] == "escalation.digest" || raised.contains(body["id"].as_str().unwrap()),
+            "invented: {body}"
+        );
+    }
+    println!(
+        "{trials} kills: {} messages, {} repeated under their own id",
+        distinct.len(),
+        requests.len() - distinct.len()
+    );
 }
 
 // covers: ES-07, SE-04
