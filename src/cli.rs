@@ -4,6 +4,7 @@ mod ask;
 mod check;
 mod context;
 mod demo;
+mod doctor;
 mod escalations;
 mod exit;
 mod explain;
@@ -52,6 +53,7 @@ enum Verb {
     Demo(demo::Args),
     Status(status::Args),
     Check(check::Args),
+    Doctor(doctor::Args),
     Explain(explain::Args),
     Runs(runs::Args),
     Logs(logs::Args),
@@ -93,6 +95,7 @@ fn dispatch(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Demo(args) => demo::run(args),
         Verb::Status(args) => status::run(context, &args),
         Verb::Check(args) => check::run(context, &args),
+        Verb::Doctor(args) => doctor::run(context, &args),
         Verb::Explain(args) => explain::run(&args),
         Verb::Runs(args) => runs::run(context, &args),
         Verb::Logs(args) => logs::run(context, &args),

@@ -164,9 +164,13 @@ fn the_channels_can_be_proven() {
     let stage = Stage::new("exit 0");
     let none = stage.agency(&["escalate", "--test"]);
     assert!(none.code == 1 && none.err.contains("no channel"), "{}", none.err);
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    assert!(stage.ok(&["status"]).starts_with("no channel is configured"), "status says so first");
+    let doctor = stage.agency(&["doctor"]);
     assert!(
-        stage.ok(&["status"]).is_empty() || stage.ok(&["status"]).starts_with("no"),
-        "status says so first"
+        doctor.code == 1 && doctor.out.starts_with("!!  channels"),
+        "so does the doctor: {}",
+        doctor.out
     );
     let hooks = Receiver::fine();
     configure(&stage, &hooks, "");
