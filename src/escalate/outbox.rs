@@ -184,7 +184,7 @@ impl Outbox {
             what: text(&escalation.what),
             did: text(&escalation.did),
             wont: text(&escalation.wont),
-            resolve: text(&escalation.resolve),
+            resolve: text(&in_repo(&escalation.resolve, &self.repo)),
             options: escalation.options.clone(),
             evidence: escalation
                 .evidence
@@ -220,6 +220,20 @@ impl Record {
 
 fn is_id(text: &str) -> bool {
     text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// ES-06: the exact command, whatever folder the owner reads the message in. Words in brackets explain it.
+fn in_repo(command: &str, repo: &Path) -> String {
+    if !command.starts_with("agency ") || command.contains("--repo") {
+        return command.to_owned();
+    }
+    let quoted = repo.display().to_string().replace('\'', r"'\''");
+    let there = format!(" --repo '{quoted}'");
+    if command.contains(" (") {
+        command.replace(" (", &format!("{there} ("))
+    } else {
+        format!("{command}{there}")
+    }
 }
 
 /// A record's file; `None` for everything else that lies in the directory.
@@ -260,6 +274,19 @@ pub(super) mod tests {
             resolve: "agency resume --repo /src/shop".to_owned(),
             evidence: vec![".agent-status.json says `approved`".to_owned()],
         }
+    }
+
+    // covers: ES-06
+    #[test]
+    fn the_command_that_resolves_works_in_any_folder() {
+        let there = |command| in_repo(command, Path::new("/src/owner's shop"));
+        assert_eq!(there("agency resume"), r"agency resume --repo '/src/owner'\''s shop'");
+        assert!(there("agency adopt (it is right)").starts_with("agency adopt --repo '/src/"));
+        assert_eq!(there("agency resume --repo /x"), "agency resume --repo /x");
+        assert_eq!(
+            there("raise limits in agency.yaml, or wait"),
+            "raise limits in agency.yaml, or wait"
+        );
     }
 
     // covers: ES-03
