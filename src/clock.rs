@@ -1,6 +1,6 @@
 //! The only reader of clocks. It decides nothing about the time it reads.
 
-use crate::model::{Now, Ticks};
+use crate::model::{Now, Ticks, Timestamp};
 use nix::time::{ClockId, clock_gettime};
 
 /// Counts on while the machine sleeps: a claim does not stay fresh because a lid was closed.
@@ -12,6 +12,16 @@ const STEADY: ClockId = ClockId::CLOCK_MONOTONIC;
 
 pub fn now() -> Now {
     Now { wall: chrono::Utc::now(), ticks: ticks() }
+}
+
+/// For stamps in files.
+pub fn wall() -> Timestamp {
+    now().wall
+}
+
+/// For limits and waits.
+pub fn boottime() -> Ticks {
+    ticks()
 }
 
 /// Changes with every boot, so that ticks of two boots are never compared.

@@ -5,7 +5,6 @@
 //! What a known agent's output says (session, costs, why it failed) the daemon keeps in `usage.json`.
 
 mod beat;
-mod clock;
 mod deadlines;
 pub mod environment;
 mod executor;

@@ -1,6 +1,6 @@
 //! The touch of `beat` that tells the daemon that a shim is not stuck. Judging its absence is `observe`'s work.
 
-use super::clock::{boottime, wall};
+use crate::clock::{boottime, wall};
 use crate::model::Ticks;
 use std::fs::File;
 use std::time::Duration;

@@ -1,12 +1,12 @@
 //! Keeps what a run's output says current in `usage.json`, and judges its end by it. It reads no agent's format itself.
 
-use super::clock::boottime;
 use super::exit::ExitRecord;
 use super::folder::Folder;
 use super::follow::Follow;
 use super::profile::{Class, Counting, Reader, by_word, outcome};
 use super::spec::VERSION;
 use super::usage::UsageFile;
+use crate::clock::boottime;
 use crate::model::{Outcome, Ticks, Timestamp, Usage};
 use chrono::TimeDelta;
 use std::time::Duration;

@@ -1,12 +1,12 @@
 //! Runs on this machine: writes the intent, starts the shim, finds runs again after a restart. Observing is `observe`'s work.
 
-use super::clock::wall;
 use super::executor::{CancelOutcome, Executor, Held, HeldState, RunError, Ticket};
 use super::exit::{ExitRecord, How};
 use super::folder::{Folder, Stop};
 use super::observe::{Watched, observe};
 use super::spec::{RunFile, RunSpec};
 use super::usage;
+use crate::clock::wall;
 use crate::model::{RunEvent, RunId};
 use nix::sys::signal::Signal;
 use std::collections::HashMap;

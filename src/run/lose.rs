@@ -1,9 +1,9 @@
 //! The end of a run whose shim died or hangs: its tree is ended, then `lost` is written under the run's lock. It judges no beat.
 
-use super::clock::{boottime, wall};
 use super::exit::{ExitRecord, How};
 use super::folder::Folder;
-use super::tree::{ProcessId, boot_id, carriers, descendants};
+use super::tree::{ProcessId, carriers, descendants};
+use crate::clock::{boot_id, boottime, wall};
 use nix::sys::signal::Signal;
 use std::collections::HashSet;
 use std::time::Duration;

@@ -1,11 +1,11 @@
 //! One task per run: tells once that it started and once how it ended. It starts nothing, and ends only what is lost.
 
-use super::clock::boottime;
 use super::exit::ExitRecord;
 use super::folder::Folder;
 use super::listen::Listener;
 use super::logs::tail;
 use super::lose::{Attempt, Members, Trouble, attempt, recorded};
+use crate::clock::boottime;
 use crate::model::{RunEnd, RunEvent, RunId, Ticks, Usage};
 use std::time::{Duration, SystemTime};
 use tokio::process::Child;

@@ -3,13 +3,13 @@
 //! It holds the run's lock for its whole life, starts the child with exactly its own environment, and leaves `exit.json`.
 
 use super::beat::Beat;
-use super::clock::{boottime, wall};
 use super::exit::{ExitRecord, How};
 use super::folder::{Alive, Folder, Lock};
 use super::signals::Signals;
 use super::spec::{RunFile, VERSION};
 use super::supervise::{End, Supervisor};
-use super::tree::{ProcessId, boot_id};
+use super::tree::ProcessId;
+use crate::clock::{boot_id, boottime, wall};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 use nix::unistd::{Pid, setsid};

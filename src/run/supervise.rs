@@ -1,7 +1,6 @@
 //! The shim's loop over one child: output, limits, requests to stop, and the end of the whole tree. It writes no record.
 
 use super::beat::Beat;
-use super::clock::boottime;
 use super::deadlines::Deadlines;
 use super::exit::How;
 use super::folder::Folder;
@@ -10,6 +9,7 @@ use super::signals::Signals;
 use super::spec::Limits;
 use super::stream::Stream;
 use super::tree;
+use crate::clock::boottime;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;

@@ -66,11 +66,6 @@ pub(super) fn parent(pid: i32) -> Option<i32> {
     stat(pid).map(|seen| seen.parent)
 }
 
-/// Tells one life of the machine from the next; empty where the kernel does not say.
-pub(super) fn boot_id() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
-}
-
 /// Every living process whose environment has all of `entries` (`NAME=value`).
 pub(super) fn carriers(entries: &[String]) -> Vec<ProcessId> {
     let own = Pid::this().as_raw();
