@@ -2,12 +2,14 @@
 //!
 //! - [`replace`], [`copy`], [`take`] touch a repository. They never follow a link below its root, never destroy bytes that
 //!   nobody has read, and finish what a crash cut off when they are called again with the same key.
+//! - [`edit`] changes a file that others write too, under its folder's lock.
 //! - [`Quarantine`] holds what was taken away, with a note on each.
 //! - [`Journal`] is the hash-chained record of every decision; [`verify`] finds any byte of it that was changed.
 //!
 //! All calls block, briefly: the largest read is bounded by [`SEEN_MAX`].
 
 mod copy;
+mod edit;
 mod error;
 mod journal;
 pub mod lock;
@@ -18,6 +20,7 @@ mod spot;
 mod take;
 
 pub use copy::{Copied, copy};
+pub use edit::{EditError, Edited, FolderLock, edit};
 pub use error::StoreError;
 pub use journal::{
     Durability, Head, Journal, LINE_MAX, Opened, Record, SEGMENT_MAX, Verified, tail, verify,

@@ -206,4 +206,6 @@ pub enum Verb {
     Ack,
     /// The repository's own settings count as they are now. The shell's matter; no protocol sees it.
     Trust,
+    /// A verb of one protocol's own: the argument `do` names it.
+    Do,
 }

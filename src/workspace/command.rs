@@ -28,9 +28,13 @@ impl Workspace {
         let answer = match command.verb {
             Verb::Trust => Some(self.trust(&command)?),
             Verb::Ack => Some(self.acknowledge(&command)),
-            Verb::Init | Verb::Resume | Verb::Adopt | Verb::Restore | Verb::Inject | Verb::Stop => {
-                None
-            }
+            Verb::Init
+            | Verb::Resume
+            | Verb::Adopt
+            | Verb::Restore
+            | Verb::Inject
+            | Verb::Stop
+            | Verb::Do => None,
         };
         if let Some(answer) = answer {
             drop(reply.send(answer));

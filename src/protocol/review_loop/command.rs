@@ -20,7 +20,7 @@ pub(super) fn answer(it: &ReviewLoop, now: Now) -> Option<Decision> {
         Verb::Restore => restore,
         Verb::Inject => inject,
         Verb::Stop => stop,
-        Verb::Trust | Verb::Ack => not_ours,
+        Verb::Trust | Verb::Ack | Verb::Do => not_ours,
     };
     let (mut decision, answer) = match verb(it, command, now) {
         Ok((decision, text)) => (decision, Answer { accepted: true, text }),
