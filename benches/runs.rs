@@ -125,6 +125,7 @@ fn spec(dir: &Path, run: &str, argv: Vec<String>) -> RunSpec {
             prompt: "do nothing".to_owned(),
             why: "a measurement".to_owned(),
             resume: None,
+            command: None,
         },
         repo: dir.to_owned(),
         protocol: "loop".to_owned(),

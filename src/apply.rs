@@ -4,10 +4,13 @@
 mod events;
 mod evidence;
 mod query;
+mod trees;
+
+pub use trees::Trees;
 
 use crate::escalate::{EscalateError, Outbox, Voice};
 use crate::git::{Committed, GitError, Pushed, Repo};
-use crate::model::{Effect, Fact, Failure, FailureKind, Key, Keyed, PlannedCommit, Spawn, TreeRef};
+use crate::model::{Effect, Fact, Failure, FailureKind, Key, Keyed, PlannedCommit, Spawn};
 use crate::repository::Places;
 use crate::run::{Executor as _, Launcher, LocalExecutor, NoAgent, RunError};
 use crate::store::{self, Quarantine, StoreError};
@@ -22,6 +25,7 @@ const GRACE: Duration = Duration::from_secs(5);
 pub struct Hands {
     pub places: Places,
     pub git: Option<Repo>,
+    pub trees: Trees,
     pub executor: LocalExecutor,
     pub launcher: Launcher,
     pub outbox: Outbox,
@@ -66,6 +70,16 @@ enum ApplyError {
     Events(#[source] std::io::Error),
     #[error("the tree is not under git")]
     NoGit,
+    #[error("`{name}` is no name for a worktree")]
+    OddName { name: String },
+    #[error("only {free} bytes are free, and {floor} must stay free")]
+    DiskFull { free: u64, floor: u64 },
+    #[error("cannot prepare `{}`", path.display())]
+    Prepare {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
 }
 
 impl Hands {
@@ -100,6 +114,12 @@ impl Hands {
                 self.executor.cancel(run, why, GRACE)?;
             }
             Effect::Commit(planned) => return self.commit(planned).await,
+            Effect::Merge(planned) => return self.merge(planned).await,
+            Effect::Worktree(wanted) => self.add_worktree(wanted).await?,
+            Effect::DropWorktree { name } => self.drop_worktree(name, key).await?,
+            Effect::Ref { name, was, to } => {
+                return self.move_ref(name, was.as_ref(), to.as_ref()).await;
+            }
             Effect::Push { .. } => return Ok(self.push(protocol, keyed)),
             Effect::Escalate(escalation) => {
                 let escalation = evidence::with_journal(escalation, &self.places.journal());
@@ -127,22 +147,11 @@ impl Hands {
         Ok(())
     }
 
-    fn dir_of(&self, tree: &TreeRef) -> PathBuf {
-        match tree {
-            TreeRef::Main => self.places.root.clone(),
-            TreeRef::Worktree(name) => self.places.worktrees().join(name),
-        }
-    }
-
     async fn commit(&self, planned: &PlannedCommit) -> Result<Applied, ApplyError> {
-        let repo = self.git.as_ref().ok_or(ApplyError::NoGit)?;
+        let repo = self.repo_on(&planned.branch).await?;
         Ok(match repo.commit(planned).await? {
             Committed::Done { .. } | Committed::Already { .. } => Applied::Done,
-            Committed::Moved { found } => {
-                let at = found.map_or("nothing".to_owned(), |id| id.to_string());
-                let said = format!("branch `{}` is at {at}", planned.branch);
-                Applied::Failed(Failure { kind: FailureKind::Moved, said })
-            }
+            Committed::Moved { found } => trees::moved(&planned.branch, found),
         })
     }
 

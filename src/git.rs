@@ -1,5 +1,6 @@
-//! The only place that runs git: snapshots, planned commits, pushes, and what can be read of a checkout.
-//! It decides nothing, never moves the owner's HEAD, and never writes a file of the work tree.
+//! The only place that runs git: snapshots, planned commits and merges, worktrees of ours, pushes, and what can be read of a
+//! checkout. It decides nothing, never moves the owner's HEAD, and writes files of the owner's work tree only when a merge
+//! moves the branch that is checked out there.
 
 mod checkout;
 mod child;
@@ -8,6 +9,7 @@ mod commit;
 mod diff;
 mod error;
 mod history;
+mod merge;
 mod names;
 mod plan;
 mod push;
@@ -15,11 +17,14 @@ mod refs;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod worktree;
 
 pub use command::Options;
 pub use commit::Committed;
 pub use error::GitError;
+pub use merge::{MergeWish, Merged, Merging};
 pub use push::Pushed;
+pub use refs::RefMoved;
 
 use command::{Call, Git, Output};
 use std::ffi::OsStr;

@@ -18,11 +18,13 @@ mod time;
 mod wake;
 
 pub use decision::{Builder, Decision, Keyed, Memo};
-pub use effect::{Answer, Effect, Event, Query, Spawn, TreeRef};
+pub use effect::{
+    Answer, CommandLine, Effect, Event, MergeStyle, NewWorktree, Query, Spawn, TreeRef,
+};
 pub use escalation::{Cause, Escalation, Severity};
 pub use facts::{
-    Busy, Change, Checkout, Fact, FileSeen, FileState, PlannedCommit, Snapshot, Unreadable,
-    WholeFile,
+    Busy, Change, Checkout, CommitSeen, Fact, FileSeen, FileState, PlannedCommit, Snapshot,
+    Unreadable, WholeFile,
 };
 pub use ids::{CommitId, Digest, Key, RelPath, RelPathError, RowId, RuleId, RunId, Seat, TreeId};
 pub use interest::{Interest, Shape, WatchedFile, WatchedTree};

@@ -20,7 +20,9 @@ use crate::apply::{Applied, Hands, Later};
 use crate::capacity::Permit;
 use crate::clock;
 use crate::escalate::Proof;
-use crate::model::{Answer, Command, Deadline, Effect, Keyed, RunEvent, RunId, Wake};
+use crate::model::{
+    Answer, Command, Deadline, Effect, Keyed, RunEvent, RunId, Spawn, TreeRef, Wake,
+};
 use crate::repository::Repository;
 use crate::run::{Executor as _, RunError};
 use crate::store::{Durability, Journal, StoreError};
@@ -46,8 +48,8 @@ pub struct Workspace {
     pending: VecDeque<(String, Keyed)>,
     leases: Leases,
     waiters: BTreeMap<String, Waiter>,
-    /// Places that were granted and not used yet, by protocol.
-    permits: BTreeMap<String, Permit>,
+    /// Places that were granted and not used yet, by protocol and tree.
+    permits: BTreeMap<(String, TreeRef), Permit>,
     /// Runs that are alive, as far as we know.
     running: BTreeMap<RunId, Running>,
     /// Runs that the journal started and whose end it does not know; only while opening.
@@ -240,9 +242,7 @@ impl Workspace {
         match self.hands.apply(protocol, keyed).await {
             Applied::Done => {
                 if let Effect::Spawn(spawn) = &keyed.effect {
-                    let agent = self.agent_of(&spawn.seat, &spawn.role);
-                    let permit = self.permits.remove(protocol);
-                    self.running.insert(spawn.run.clone(), Running { agent, _permit: permit });
+                    self.note_start(protocol, spawn);
                 }
                 self.done(protocol, keyed, Wake::Done { key })
             }
@@ -259,6 +259,17 @@ impl Workspace {
                 Ok(())
             }
         }
+    }
+
+    /// A command line of the owner's needs no place of its own: its tree is held already.
+    fn note_start(&mut self, protocol: &str, spawn: &Spawn) {
+        let running = if spawn.command.is_some() {
+            Running { agent: None, _permit: None }
+        } else {
+            let permit = self.permits.remove(&(protocol.to_owned(), spawn.tree.clone()));
+            Running { agent: Some(self.agent_of(&spawn.seat, &spawn.role)), _permit: permit }
+        };
+        self.running.insert(spawn.run.clone(), running);
     }
 
     fn done(&mut self, protocol: &str, keyed: &Keyed, wake: Wake) -> Result<(), WorkspaceError> {

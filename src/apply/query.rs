@@ -1,7 +1,7 @@
 //! Answers questions about the repository. An answer that cannot be had is an answer too: `Unknown`, with the reason.
 
 use super::{Hands, chain};
-use crate::git::{GitError, Repo};
+use crate::git::{GitError, MergeWish, Merging, Repo};
 use crate::model::{Bytes, Digest, Fact, FileState, Query, RelPath, TreeRef};
 use crate::store::SEEN_MAX;
 
@@ -15,7 +15,11 @@ impl Hands {
                 Ok(None) => Fact::NoGit,
                 Err(error) => Fact::Unknown(chain(&error)),
             },
+            Query::Read { tree, path } => Fact::File(self.bytes_in(tree, path).map(Bytes)),
             Query::Plan { .. }
+            | Query::Merge { .. }
+            | Query::Tip { .. }
+            | Query::Range { .. }
             | Query::Contains { .. }
             | Query::Diff { .. }
             | Query::FileAt { .. } => match &self.git {
@@ -25,16 +29,13 @@ impl Hands {
         }
     }
 
-    async fn repo_of(&self, tree: &TreeRef) -> Result<Option<Repo>, GitError> {
-        match tree {
-            TreeRef::Main => Ok(self.git.clone()),
-            TreeRef::Worktree(_) => Repo::open(&self.dir_of(tree)).await,
-        }
+    fn bytes_of(&self, path: &RelPath) -> Option<Vec<u8>> {
+        self.bytes_in(&TreeRef::Main, path)
     }
 
-    fn bytes_of(&self, path: &RelPath) -> Option<Vec<u8>> {
+    fn bytes_in(&self, tree: &TreeRef, path: &RelPath) -> Option<Vec<u8>> {
         let seen = crate::clock::now();
-        match crate::read::read(&self.places.root, path, SEEN_MAX, seen).ok()?.state {
+        match crate::read::read(&self.dir_of(tree), path, SEEN_MAX, seen).ok()?.state {
             FileState::Whole(file) => Some(file.bytes.to_vec()),
             FileState::Absent | FileState::Unreadable(_) => None,
         }
@@ -52,6 +53,17 @@ async fn ask(repo: &Repo, query: &Query) -> Result<Fact, GitError> {
             let parent = parent.as_ref();
             Fact::Planned(repo.plan(branch, parent, take, &write, message, *date).await?)
         }
+        Query::Merge { target, onto, theirs, style, message, date } => {
+            let (style, date) = (*style, *date);
+            let wish = MergeWish { target, onto, theirs, style, message, date };
+            match repo.plan_merge(&wish).await? {
+                Merging::Planned(planned) => Fact::Planned(planned),
+                Merging::Conflict(paths) => Fact::Conflict(paths),
+                Merging::NoFastForward => Fact::No,
+            }
+        }
+        Query::Tip { name } => Fact::Tip(repo.ref_tip(name).await?),
+        Query::Range { from, to } => Fact::Commits(repo.range(from.as_ref(), to).await?),
         Query::Contains { branch, commit } => {
             if repo.contains(branch, commit).await? {
                 Fact::Yes
@@ -63,7 +75,7 @@ async fn ask(repo: &Repo, query: &Query) -> Result<Fact, GitError> {
         Query::FileAt { commit, path } => {
             Fact::File(repo.file_at(commit, path, SEEN_MAX).await?.map(Bytes))
         }
-        Query::Lines { .. } | Query::Digest { .. } => Fact::NoGit,
+        Query::Lines { .. } | Query::Digest { .. } | Query::Read { .. } => Fact::NoGit,
     })
 }
 

@@ -71,7 +71,7 @@ impl Repo {
     }
 
     /// Compare-and-swap of the branch; the plan's own ref has done its work then.
-    async fn move_branch(&self, planned: &PlannedCommit) -> Result<(), GitError> {
+    pub(super) async fn move_branch(&self, planned: &PlannedCommit) -> Result<(), GitError> {
         let branch = names::branch_ref(&planned.branch)?;
         let kept = names::planned_ref(&planned.branch)?;
         let id = names::object(planned.id.as_str())?;
@@ -97,7 +97,10 @@ impl Repo {
     }
 
     /// Those changes of which the index still holds the parent's side. Others were staged since, by somebody.
-    async fn missed_in_index(&self, planned: &PlannedCommit) -> Result<Vec<Change>, GitError> {
+    pub(super) async fn missed_in_index(
+        &self,
+        planned: &PlannedCommit,
+    ) -> Result<Vec<Change>, GitError> {
         let parent = planned.parent.as_ref().map_or(self.0.format.empty_tree(), CommitId::as_str);
         let touched = self.diff_index(parent, &self.0.git_dir.join("index")).await?;
         let touched: BTreeSet<_> = touched.into_iter().map(|change| change.path).collect();
@@ -144,8 +147,9 @@ impl Repo {
 }
 
 /// The very bytes that `plan` had git write.
-fn commit_object(planned: &PlannedCommit) -> String {
-    let parent = planned.parent.as_ref().map_or(String::new(), |id| format!("parent {id}\n"));
+pub(super) fn commit_object(planned: &PlannedCommit) -> String {
+    let parents = planned.parent.iter().chain(&planned.merged);
+    let parent: String = parents.map(|id| format!("parent {id}\n")).collect();
     let (tree, by, message) =
         (&planned.tree, signature(planned.date), message_text(&planned.message));
     format!("tree {tree}\n{parent}author {by}\ncommitter {by}\n\n{message}")

@@ -1,10 +1,14 @@
 //! Questions about commits that exist. It changes nothing.
 
 use super::{Call, GitError, Repo, names};
-use crate::model::{CommitId, RelPath};
+use crate::model::{CommitId, CommitSeen, RelPath};
+use chrono::DateTime;
 
 /// Room for the line that `cat-file --batch` writes before a file's bytes.
 const HEADER_MAX: u64 = 256;
+
+/// Nobody's run makes more commits than this.
+const RANGE_MAX: usize = 10_000;
 
 impl Repo {
     /// Is `commit` in the history of `branch`? One of them missing is a no.
@@ -17,7 +21,7 @@ impl Repo {
         }
     }
 
-    async fn is_ancestor(&self, older: &str, newer: &str) -> Result<bool, GitError> {
+    pub(super) async fn is_ancestor(&self, older: &str, newer: &str) -> Result<bool, GitError> {
         let call = Call::local("merge-base").args(["--is-ancestor", older, newer]).fine(&[0, 1]);
         match self.git(call).await {
             Ok(output) => Ok(output.code == 0),
@@ -29,6 +33,25 @@ impl Repo {
     async fn has_object(&self, id: &str) -> Result<bool, GitError> {
         let output = self.git(Call::local("cat-file").args(["-e", id]).fine(&[0, 1, 128])).await?;
         Ok(output.code == 0)
+    }
+
+    /// The commits that `to` has and `from` has not, the oldest first; at most 10,000 of them.
+    pub async fn range(
+        &self,
+        from: Option<&CommitId>,
+        to: &CommitId,
+    ) -> Result<Vec<CommitSeen>, GitError> {
+        let call = Call::local("rev-list")
+            .args(["--reverse", "--topo-order", "--no-commit-header", "--encoding=UTF-8"])
+            .arg(format!("--max-count={RANGE_MAX}"))
+            .arg("--format=%H%x00%P%x00%an%x00%ae%x00%ct%x00%s")
+            .arg(names::object(to.as_str())?);
+        let from = from.map(|from| names::object(from.as_str())).transpose()?;
+        let output =
+            self.git(from.iter().fold(call, |call, from| call.arg(format!("^{from}")))).await?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let odd = |line: &str| GitError::odd_output("rev-list", line.as_bytes());
+        text.lines().map(|line| commit_seen(line).ok_or_else(|| odd(line))).collect()
     }
 
     /// The bytes of a file in a commit, `None` if it is not there. More than `limit` bytes are an error.
@@ -56,4 +79,19 @@ impl Repo {
         bytes.truncate(size);
         Ok(Some(bytes))
     }
+}
+
+fn commit_seen(line: &str) -> Option<CommitSeen> {
+    let [id, parents, author, email, date, subject] = line.split('\0').collect::<Vec<_>>()[..]
+    else {
+        return None;
+    };
+    Some(CommitSeen {
+        id: CommitId::new(names::object(id).ok()?),
+        parents: parents.split_whitespace().map(CommitId::new).collect(),
+        author: author.to_owned(),
+        email: email.to_owned(),
+        date: DateTime::from_timestamp(date.parse().ok()?, 0)?,
+        subject: subject.to_owned(),
+    })
 }

@@ -22,6 +22,14 @@ pub(super) fn planned_ref(branch: &str) -> Result<String, GitError> {
     })
 }
 
+/// A full ref name, of a branch, a tag, a remote's branch or of our own.
+pub(super) fn any_ref(name: &str) -> Result<&str, GitError> {
+    let kinds = ["refs/heads/", "refs/tags/", "refs/remotes/", "refs/agency/"];
+    let holds =
+        |name: &str| kinds.iter().any(|kind| name.strip_prefix(kind).is_some_and(is_ref_tail));
+    checked(name, "a full ref name", holds)
+}
+
 pub(super) fn object(id: &str) -> Result<&str, GitError> {
     checked(id, "a full object id", is_object)
 }

@@ -47,6 +47,7 @@ impl Repo {
             tree: TreeId::new(names::object(&tree)?),
             branch: branch.to_owned(),
             parent: parent.cloned(),
+            merged: None,
             message: message.to_owned(),
             date,
             changes,

@@ -1,5 +1,5 @@
 //! Refs, read from git's own files where these are plain, since a process per look would cost more than the look.
-//! It never writes a ref outside `refs/agency/`.
+//! Outside `refs/agency/` it moves only the ref that it is told to move.
 
 use super::{Call, GitError, Repo, error::clipped, names};
 use crate::model::{CommitId, Digest, TreeId};
@@ -11,6 +11,13 @@ use std::path::Path;
 /// A loose ref is one line; a longer file is none.
 const LOOSE_MAX: u64 = 4096;
 const PACKED_MAX: u64 = 64 * 1024 * 1024;
+
+/// What became of a ref that was to be moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RefMoved {
+    Done,
+    Elsewhere { found: Option<CommitId> },
+}
 
 /// What a file says about a ref.
 pub(super) enum Found {
@@ -34,6 +41,41 @@ impl Repo {
             Found::Absent => Ok(None),
             Found::Odd => self.ask_commit(&name).await,
         }
+    }
+
+    /// The commit that a full ref name points to.
+    pub async fn ref_tip(&self, name: &str) -> Result<Option<CommitId>, GitError> {
+        let name = names::any_ref(name)?;
+        match self.find_ref(name) {
+            Found::Commit(id) => Ok(Some(id)),
+            Found::Absent => Ok(None),
+            Found::Odd => self.ask_commit(name).await,
+        }
+    }
+
+    /// Creates, moves or deletes a ref that is where the caller thinks it is. Doing it again changes nothing more.
+    pub async fn move_ref(
+        &self,
+        name: &str,
+        was: Option<&CommitId>,
+        to: Option<&CommitId>,
+    ) -> Result<RefMoved, GitError> {
+        let found = self.ref_tip(name).await?;
+        if found.as_ref() == to {
+            return Ok(RefMoved::Done);
+        }
+        if found.as_ref() != was {
+            return Ok(RefMoved::Elsewhere { found });
+        }
+        let zeros = self.0.format.zeros();
+        let id = |id: Option<&CommitId>| {
+            names::object(id.map_or(&zeros, CommitId::as_str)).map(str::to_owned)
+        };
+        // Zeros as the new side delete it, as the old side they demand that it is new.
+        let lines = format!("update {name} {} {}\n", id(to)?, id(was)?);
+        let call = Call::local("update-ref").args(["-m", "agency: move", "--stdin"]);
+        self.git(call.stdin(lines.into_bytes())).await?;
+        Ok(RefMoved::Done)
     }
 
     /// Asks git what a name stands for.

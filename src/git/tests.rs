@@ -3,6 +3,7 @@
 mod checkout;
 mod commit;
 mod hostile;
+mod merge;
 mod push;
 mod snapshot;
 

@@ -50,6 +50,21 @@ pub enum Effect {
         why: String,
     },
     Commit(PlannedCommit),
+    /// Moves a branch to a planned merge and, where it is checked out, brings its files along. It fails `Moved` when the
+    /// branch is elsewhere by now, `Busy` when files of somebody's are in the way.
+    Merge(PlannedCommit),
+    /// Makes a worktree of ours on a branch of its own. One that is there stays as it is.
+    Worktree(Box<NewWorktree>),
+    /// Takes a worktree of ours away; its branch stays, and what is in no commit is kept as a snapshot.
+    DropWorktree {
+        name: String,
+    },
+    /// Creates, moves or deletes a ref that is where we think it is; `None`: there is none.
+    Ref {
+        name: String,
+        was: Option<CommitId>,
+        to: Option<CommitId>,
+    },
     Push {
         branch: String,
         commit: CommitId,
@@ -68,12 +83,51 @@ pub enum Effect {
     Log(Event),
 }
 
+impl Effect {
+    /// What was under way when it failed, for people.
+    pub fn doing(&self) -> String {
+        let at = |verb: &str, path: &RelPath| format!("{verb} `{path}`");
+        match self {
+            Self::Replace { path, .. } => at("writing", path),
+            Self::Take { path, .. } => at("taking away", path),
+            Self::Copy { from, .. } => at("archiving", from),
+            Self::Ask { .. } => "asking git".to_owned(),
+            Self::Lease { .. } | Self::Release { .. } => "leasing the tree".to_owned(),
+            Self::Spawn(spawn) => format!("starting `{}`", spawn.seat),
+            Self::Stop { run, .. } => format!("stopping `{run}`"),
+            Self::Commit(_) => "committing".to_owned(),
+            Self::Merge(planned) => format!("merging into `{}`", planned.branch),
+            Self::Worktree(wanted) => format!("making the worktree `{}`", wanted.name),
+            Self::DropWorktree { name } => format!("removing the worktree `{name}`"),
+            Self::Ref { name, .. } => format!("moving `{name}`"),
+            Self::Push { branch, .. } => format!("pushing `{branch}`"),
+            Self::Escalate(_) | Self::Resolve { .. } => "recording an escalation".to_owned(),
+            Self::Reply { .. } => "answering a command".to_owned(),
+            Self::Log(_) => "writing the event log".to_owned(),
+        }
+    }
+}
+
 /// A working tree of a repository: the owner's own, or one of ours.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TreeRef {
     Main,
     Worktree(String),
+}
+
+/// A worktree of ours that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewWorktree {
+    pub name: String,
+    /// A new branch, or one that is there already and is then left where it is.
+    pub branch: String,
+    /// Where a new branch begins.
+    pub base: CommitId,
+    /// Ignored files of the owner's that it needs.
+    pub copy: Vec<RelPath>,
+    /// It is not made when less space than this would be free, in bytes.
+    pub disk_floor: u64,
 }
 
 /// A question to the shell.
@@ -94,6 +148,30 @@ pub enum Query {
         write: Vec<(RelPath, Bytes)>,
         message: String,
         date: Timestamp,
+    },
+    /// The commit that brings `theirs` into the branch `target`, which stands at `onto`; merged in no one's working tree.
+    /// `Fact::Planned`, or `Fact::Conflict` with the files that both changed.
+    Merge {
+        target: String,
+        onto: CommitId,
+        theirs: CommitId,
+        style: MergeStyle,
+        message: String,
+        date: Timestamp,
+    },
+    /// Where a full ref name points to: `Fact::Tip`.
+    Tip {
+        name: String,
+    },
+    /// The commits that `to` has and `from` has not: `Fact::Commits`, the oldest first.
+    Range {
+        from: Option<CommitId>,
+        to: CommitId,
+    },
+    /// A file of a tree as it is now: `Fact::File`.
+    Read {
+        tree: TreeRef,
+        path: RelPath,
     },
     /// Is `commit` in the history of `branch`?
     Contains {
@@ -116,6 +194,18 @@ pub enum Query {
     },
 }
 
+/// How a branch is brought into another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MergeStyle {
+    /// One commit with all of it.
+    Squash,
+    /// A commit with both as parents.
+    Merge,
+    /// The branch itself; `Fact::No` where that cannot be.
+    FastForward,
+}
+
 /// A run to start. Seats are mapped to agents by the shell's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spawn {
@@ -132,6 +222,16 @@ pub struct Spawn {
     /// The agent's own session to go on with, as an earlier run's `Usage` named it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<String>,
+    /// A command line of the owner's instead of an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<CommandLine>,
+}
+
+/// A command line of the owner's (a gate, a check, a set-up), for `sh -c`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandLine {
+    pub line: String,
+    pub timeout_s: u64,
 }
 
 /// What a command is answered.

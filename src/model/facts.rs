@@ -105,10 +105,24 @@ pub struct PlannedCommit {
     pub tree: TreeId,
     pub branch: String,
     pub parent: Option<CommitId>,
+    /// The second parent of a merge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<CommitId>,
     pub message: String,
     pub date: Timestamp,
     /// What it changes against its parent.
     pub changes: Vec<Change>,
+}
+
+/// A commit that exists, as git shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommitSeen {
+    pub id: CommitId,
+    pub parents: Vec<CommitId>,
+    pub author: String,
+    pub email: String,
+    pub date: Timestamp,
+    pub subject: String,
 }
 
 /// The answer to a question. Answers that a decision used are journalled with it.
@@ -123,6 +137,10 @@ pub enum Fact {
     Lines(Option<u64>),
     File(Option<super::Bytes>),
     Changes(Vec<Change>),
+    Tip(Option<CommitId>),
+    Commits(Vec<CommitSeen>),
+    /// Files that two sides changed in different ways.
+    Conflict(Vec<RelPath>),
     /// The tree is not under git.
     NoGit,
     /// The question could not be answered; the words say why.

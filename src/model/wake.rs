@@ -52,6 +52,8 @@ pub enum FailureKind {
     Moved,
     /// The remote has commits that we do not have.
     NotFastForward,
+    /// Somebody's files are in the way for now.
+    Busy,
     /// Disk, network, process: it may work later.
     Broken,
 }
@@ -71,6 +73,9 @@ pub struct RunEnd {
     /// The end of its output, for people and for evidence.
     #[serde(default)]
     pub tail: String,
+    /// The exit code of the process, where it had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
     /// What it took, as far as the agent's structured output says so.
     #[serde(default)]
     pub usage: Usage,

@@ -97,6 +97,7 @@ mod tests {
             prompt: String::new(),
             why: String::new(),
             resume: None,
+            command: None,
         };
         let from = from.iter().map(|&name| (name.to_owned(), "v".to_owned()));
         let names = Names { extra: &extra, never: &never };

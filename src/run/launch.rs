@@ -4,7 +4,7 @@ use super::environment::{self, Names};
 use super::profile::{self, Launch, Options, Profile};
 use super::spec::{Limits, RunSpec, Values, expand};
 use crate::config::{Agent, Config, Start};
-use crate::model::Spawn;
+use crate::model::{CommandLine, Spawn};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
@@ -35,9 +35,13 @@ impl Launcher {
         dir: &Path,
         prompt_file: &Path,
     ) -> Result<RunSpec, NoAgent> {
+        if let Some(command) = &spawn.command {
+            return Ok(self.command(command, spawn, protocol, dir));
+        }
         let no_agent = || NoAgent { seat: spawn.seat.to_string(), role: spawn.role.clone() };
         let (_, agent) = self.config.agent_for(&spawn.seat, &spawn.role).ok_or_else(no_agent)?;
         let (launch, profile) = self.launch(agent, spawn);
+        let extra: Vec<String> = agent.env.iter().cloned().chain(launch.env_names).collect();
         let values = Values {
             prompt: &spawn.prompt,
             prompt_file,
@@ -51,10 +55,30 @@ impl Launcher {
             repo: self.repo.clone(),
             protocol: protocol.to_owned(),
             dir: dir.to_owned(),
-            env: self.environment(agent, launch, spawn, protocol),
+            env: self.environment(&extra, &launch.env_set, spawn, protocol),
             limits: limits(agent),
             profile,
         })
+    }
+
+    /// The owner's command line is theirs to write, so a shell reads it. It gets no agent's keys.
+    fn command(&self, command: &CommandLine, spawn: &Spawn, protocol: &str, dir: &Path) -> RunSpec {
+        let env_set = vec![("CI".to_owned(), "true".to_owned())];
+        RunSpec {
+            argv: ["sh", "-c", &command.line].map(str::to_owned).to_vec(),
+            spawn: spawn.clone(),
+            repo: self.repo.clone(),
+            protocol: protocol.to_owned(),
+            dir: dir.to_owned(),
+            env: self.environment(&[], &env_set, spawn, protocol),
+            limits: Limits {
+                first_output_s: None,
+                silence_s: None,
+                wall_s: Some(command.timeout_s),
+                ..Limits::default()
+            },
+            profile: None,
+        }
     }
 
     /// By a built-in profile, or as the owner wrote it; whose output it will be is known in both cases.
@@ -85,19 +109,18 @@ impl Launcher {
 
     fn environment(
         &self,
-        agent: &Agent,
-        launch: Launch,
+        extra: &[String],
+        env_set: &[(String, String)],
         spawn: &Spawn,
         protocol: &str,
     ) -> Vec<(String, String)> {
-        let extra: Vec<String> = agent.env.iter().cloned().chain(launch.env_names).collect();
         let never: Vec<String> =
             self.config.escalation.secret_names().into_iter().map(str::to_owned).collect();
-        let names = Names { extra: &extra, never: &never };
+        let names = Names { extra, never: &never };
         let from = self.env.iter().cloned();
         let mut env = environment::of_run(from, names, spawn, &self.repo, protocol);
-        env.retain(|(name, _)| launch.env_set.iter().all(|(set, _)| set != name));
-        env.extend(launch.env_set);
+        env.retain(|(name, _)| env_set.iter().all(|(set, _)| set != name));
+        env.extend(env_set.iter().cloned());
         env
     }
 }
@@ -128,6 +151,7 @@ mod tests {
             prompt: prompt.to_owned(),
             why: String::new(),
             resume: None,
+            command: None,
         }
     }
 
@@ -162,5 +186,19 @@ mod tests {
         assert!(names.contains(&"OPENAI_API_KEY") && names.contains(&"OTHER"), "{names:?}");
         assert!(!names.contains(&"HOOK"), "{names:?}");
         assert_eq!(spec.profile, Some(Profile::Codex));
+    }
+
+    // covers: LP-22
+    #[test]
+    fn an_owners_command_line_gets_a_shell_and_no_agents_keys() {
+        let launcher = launcher("agents: { codex: { profile: codex, env: [OTHER] } }\n");
+        let command = Some(CommandLine { line: "npm test && echo $HOME".into(), timeout_s: 60 });
+        let gate = Spawn { command, seat: Seat::new("gate"), ..spawn("") };
+        let spec = launcher.spec(&gate, "loop", Path::new("/r"), Path::new("/p")).unwrap();
+        assert_eq!(spec.argv, ["sh", "-c", "npm test && echo $HOME"]);
+        assert_eq!((spec.limits.wall_s, spec.limits.silence_s), (Some(60), None));
+        let value = |name: &str| spec.env.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+        assert_eq!((value("OPENAI_API_KEY"), value("OTHER")), (None, None));
+        assert_eq!((value("CI"), value("HOME")), (Some("true"), Some("/h")));
     }
 }

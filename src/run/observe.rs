@@ -148,6 +148,7 @@ impl Watched {
             outcome,
             ended_at: record.ended_at,
             tail: tail(&self.folder),
+            exit_code: record.code,
             usage,
         }));
     }

@@ -74,6 +74,9 @@ pub struct RunFile {
     pub why: String,
     pub prompt_file: Option<PathBuf>,
     pub intended_at: Timestamp,
+    /// A command line of the owner's, and no agent.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub command: bool,
     /// The word of its profile. One that is not known means that its output is not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
@@ -110,11 +113,17 @@ impl RunFile {
             why: spawn.why,
             prompt_file: (!spawn.prompt.is_empty()).then(|| prompt_file.to_owned()),
             intended_at: now,
+            command: spawn.command.is_some(),
             profile: spec.profile.map(|profile| word(profile).to_owned()),
             resume: spawn.resume,
             before,
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// What a template's placeholders stand for.

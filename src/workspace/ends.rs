@@ -1,6 +1,6 @@
 //! What the end of a run means beyond its protocol: its place is free, its agent may be failing everywhere, it cost money.
 
-use super::{Running, Workspace};
+use super::Workspace;
 use crate::clock;
 use crate::model::{Cause, Escalation, Key, Outcome, RuleId, RunEnd, Severity};
 use std::time::Duration;
@@ -9,12 +9,14 @@ impl Workspace {
     pub(super) fn note_end(&mut self, end: &RunEnd) {
         // The place is free when this is dropped, which is when both of the following are known.
         let Some(running) = self.running.remove(&end.run) else { return };
-        self.note_failure(&running, &end.outcome);
+        if let Some(agent) = &running.agent {
+            self.note_failure(agent, &end.outcome);
+        }
         self.note_cost(end.usage.cost_microusd.unwrap_or(0));
     }
 
     /// SU-06: an agent that fails again and again, in whatever repository, is not started for a while.
-    fn note_failure(&self, Running { agent, .. }: &Running, outcome: &Outcome) {
+    fn note_failure(&self, agent: &str, outcome: &Outcome) {
         let now = clock::now();
         let opened = match outcome {
             Outcome::Ok => {

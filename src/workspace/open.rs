@@ -111,6 +111,7 @@ impl Workspace {
             aside,
             later,
             git,
+            trees: Default::default(),
             places,
         };
         let mut workspace = Self {
@@ -206,6 +207,7 @@ impl Workspace {
                 outcome: Outcome::Lost,
                 ended_at: clock::now().wall,
                 tail: "the folder of this run is gone".to_owned(),
+                exit_code: None,
                 usage: Usage::default(),
             };
             // The receiver is ours and lives as long as we do.
@@ -216,9 +218,13 @@ impl Workspace {
     /// A run that is alive takes its place, whatever the limits say now.
     fn count_in(&mut self, run: RunId) {
         let intent = self.hands.executor.folder(&run).ok().and_then(|folder| folder.intent().ok());
-        let agent = intent.map_or_else(String::new, |run| self.agent_of(&run.seat, &run.role));
-        let permit = self.settings.capacity.count_in(self.asker(&agent));
-        self.running.insert(run, Running { agent, _permit: Some(permit) });
+        let agent = match &intent {
+            Some(intent) if intent.command => None,
+            Some(intent) => Some(self.agent_of(&intent.seat, &intent.role)),
+            None => Some(String::new()),
+        };
+        let permit = agent.as_ref().map(|agent| self.settings.capacity.count_in(self.asker(agent)));
+        self.running.insert(run, Running { agent, _permit: permit });
     }
 
     /// Watches what the protocols at work want to know.

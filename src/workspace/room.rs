@@ -9,7 +9,8 @@ use crate::store::Durability;
 
 /// A run that is alive: who runs, and the place it takes.
 pub(super) struct Running {
-    pub(super) agent: String,
+    /// `None`: a command line of the owner's, which no limit on agents counts.
+    pub(super) agent: Option<String>,
     /// Held until the run ends; dropping it lets the next one in.
     pub(super) _permit: Option<Permit>,
 }
@@ -58,7 +59,7 @@ impl Workspace {
         let entry =
             Entry::Leased { protocol: protocol.clone(), tree: tree.clone(), key: key.clone() };
         self.note(&entry, Durability::Lazy)?;
-        self.permits.insert(protocol.clone(), permit);
+        self.permits.insert((protocol.clone(), tree.clone()), permit);
         self.absorb_in(&protocol, &Wake::Done { key });
         self.absorb_in(&protocol, &Wake::Leased { tree });
         Ok(())
@@ -70,7 +71,7 @@ impl Workspace {
         keyed: &Keyed,
         tree: &TreeRef,
     ) -> Result<(), WorkspaceError> {
-        self.permits.remove(protocol);
+        self.permits.remove(&(protocol.to_owned(), tree.clone()));
         let next = self.leases.release(tree, protocol);
         self.done(protocol, keyed, Wake::Done { key: keyed.key.clone() })?;
         next.map_or(Ok(()), |claim| self.ask_for_room(claim, tree))

@@ -2,6 +2,8 @@
 
 mod review_loop;
 
+pub(crate) use review_loop::with_git as quiet_loop;
+
 use agency::model::{Decision, Effect, Query};
 use std::{
     collections::BTreeMap,
@@ -102,6 +104,15 @@ fn show_effect(effect: &Effect) -> String {
             let paths: Vec<_> = planned.changes.iter().map(|change| change.path.as_str()).collect();
             format!("commit    {}  [{}]", planned.message.lines().next().unwrap(), paths.join(", "))
         }
+        Effect::Merge(planned) => {
+            let paths: Vec<_> = planned.changes.iter().map(|change| change.path.as_str()).collect();
+            format!("merge     into {}  [{}]", planned.branch, paths.join(", "))
+        }
+        Effect::Worktree(wanted) => format!("worktree  {} on {}", wanted.name, wanted.branch),
+        Effect::DropWorktree { name } => format!("drop      {name}"),
+        Effect::Ref { name, to, .. } => {
+            format!("ref       {name} {}", if to.is_some() { "moved" } else { "deleted" })
+        }
         Effect::Push { branch, .. } => format!("push      {branch}"),
         Effect::Escalate(escalation) => {
             let holds = if escalation.holds { " holds" } else { "" };
@@ -122,6 +133,10 @@ fn show_query(query: &Query) -> String {
             format!("snapshot {label}{}", if since.is_some() { " since" } else { "" })
         }
         Query::Plan { message, .. } => format!("plan {}", message.lines().next().unwrap()),
+        Query::Merge { target, .. } => format!("merge into {target}"),
+        Query::Tip { name } => format!("tip {name}"),
+        Query::Range { .. } => "range".to_owned(),
+        Query::Read { tree, path } => format!("read {path} of {tree:?}"),
         Query::Contains { branch, .. } => format!("contains {branch}"),
         other => format!("{other:?}"),
     }

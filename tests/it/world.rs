@@ -37,6 +37,13 @@ pub(crate) struct Run {
     pub(crate) stop: Option<String>,
 }
 
+/// A worktree of ours: the branch it is on, and its files.
+#[derive(Clone, Debug)]
+pub(crate) struct Worktree {
+    pub(crate) branch: String,
+    pub(crate) files: BTreeMap<RelPath, Vec<u8>>,
+}
+
 /// The daemon was killed here.
 #[derive(Debug)]
 pub(crate) struct Killed;
@@ -62,6 +69,10 @@ pub(crate) struct World {
     pub(crate) git: bool,
     /// The owner commits once more, between our next plan and its commit.
     pub(crate) owner_is_faster: bool,
+    pub(crate) worktrees: BTreeMap<String, Worktree>,
+    /// Bytes by digest, for what is merged or read from a commit; kept only where `keeps_bytes`.
+    pub(crate) blobs: BTreeMap<Digest, Vec<u8>>,
+    pub(crate) keeps_bytes: bool,
     trees: BTreeMap<TreeId, Tree>,
     pending: VecDeque<Keyed>,
     /// Effects left before the daemon dies; `None`: it lives.
@@ -92,6 +103,9 @@ impl World {
             decisions: Vec::new(),
             git: true,
             owner_is_faster: false,
+            worktrees: BTreeMap::new(),
+            blobs: BTreeMap::new(),
+            keeps_bytes: false,
             trees: BTreeMap::new(),
             pending: VecDeque::new(),
             fuse: None,
@@ -105,8 +119,16 @@ impl World {
     }
 
     pub(crate) fn write(&mut self, path: &str, bytes: impl Into<Vec<u8>>) {
-        let entry = Entry::File { bytes: bytes.into(), written: self.now.wall };
+        let bytes = bytes.into();
+        self.keep_bytes(&bytes);
+        let entry = Entry::File { bytes, written: self.now.wall };
         self.files.insert(RelPath::new(path).unwrap(), entry);
+    }
+
+    fn keep_bytes(&mut self, bytes: &[u8]) {
+        if self.keeps_bytes {
+            self.blobs.entry(Digest::of(bytes)).or_insert_with(|| bytes.to_vec());
+        }
     }
 
     pub(crate) fn remove(&mut self, path: &str) {
@@ -158,6 +180,35 @@ impl World {
         self.files.iter().filter_map(plain).collect()
     }
 
+    pub(crate) fn tree_of(&self, tree: &TreeRef) -> Tree {
+        match tree {
+            TreeRef::Main => self.tree(),
+            TreeRef::Worktree(name) => {
+                let files = self.worktrees.get(name).map(|tree| tree.files.iter());
+                files
+                    .into_iter()
+                    .flatten()
+                    .map(|(p, bytes)| (p.clone(), Digest::of(bytes)))
+                    .collect()
+            }
+        }
+    }
+
+    /// Writes into a worktree of ours, as its agent would.
+    pub(crate) fn write_in(&mut self, worktree: &str, path: &str, bytes: impl Into<Vec<u8>>) {
+        let bytes = bytes.into();
+        self.keep_bytes(&bytes);
+        let tree = self.worktrees.get_mut(worktree).expect("the worktree was made");
+        tree.files.insert(RelPath::new(path).unwrap(), bytes);
+    }
+
+    fn checkout_of(&self, tree: &TreeRef) -> Checkout {
+        let TreeRef::Worktree(name) = tree else { return self.checkout() };
+        let branch = self.worktrees.get(name).map(|tree| tree.branch.clone());
+        let head = branch.as_ref().and_then(|branch| self.heads.get(branch)).cloned();
+        Checkout { branch, head, busy: None, busy_since: None }
+    }
+
     pub(crate) fn checkout(&self) -> Checkout {
         let head = self.branch.as_ref().and_then(|branch| self.heads.get(branch)).cloned();
         Checkout { branch: self.branch.clone(), head, busy: self.busy, busy_since: None }
@@ -173,6 +224,7 @@ impl World {
             outcome,
             ended_at: self.now.wall,
             tail: "tail".to_owned(),
+            exit_code: None,
             usage: Usage::default(),
         };
         self.runs.get_mut(run).unwrap().end = Some(end);
@@ -313,10 +365,9 @@ impl World {
             Effect::Lease { tree, .. } => return Wake::Leased { tree: tree.clone() },
             Effect::Release { .. } | Effect::Log(_) => {}
             Effect::Spawn(spawn) => {
-                assert!(
-                    self.alive().is_none_or(|run| run.spawn.run == spawn.run),
-                    "two agents in one tree"
-                );
+                let others = self.runs.values().filter(|run| run.end.is_none());
+                let mut here = others.filter(|run| run.spawn.tree == spawn.tree);
+                assert!(here.all(|run| run.spawn.run == spawn.run), "two agents in one tree");
                 let run = Run { spawn: (**spawn).clone(), end: None, told: false, stop: None };
                 self.runs.entry(spawn.run.clone()).or_insert(run);
             }
@@ -325,7 +376,29 @@ impl World {
                     run.stop.get_or_insert_with(|| why.clone());
                 }
             }
-            Effect::Commit(planned) => return self.commit(&keyed.key, planned),
+            Effect::Commit(planned) => return self.commit(keyed, planned),
+            Effect::Merge(planned) => {
+                let wake = self.commit(keyed, planned);
+                if matches!(wake, Wake::Done { .. })
+                    && self.branch.as_ref() == Some(&planned.branch)
+                {
+                    self.bring_files(planned);
+                }
+                return wake;
+            }
+            Effect::Worktree(wanted) => self.add_worktree(wanted),
+            Effect::DropWorktree { name } => drop(self.worktrees.remove(name)),
+            Effect::Ref { name, was, to } => {
+                let branch = name.strip_prefix("refs/heads/").unwrap_or(name).to_owned();
+                let found = self.heads.get(&branch);
+                if found != to.as_ref() && found != was.as_ref() {
+                    return self.moved(keyed);
+                }
+                match to {
+                    Some(to) => drop(self.heads.insert(branch, to.clone())),
+                    None => drop(self.heads.remove(&branch)),
+                }
+            }
             Effect::Push { commit, .. } => match &self.push_result {
                 Ok(()) => self.pushes.push(commit.clone()),
                 Err(failure) => {
@@ -375,8 +448,13 @@ impl World {
         }
     }
 
-    fn commit(&mut self, key: &Key, planned: &PlannedCommit) -> Wake {
-        let key = key.clone();
+    fn moved(&self, keyed: &Keyed) -> Wake {
+        let failure = Failure { kind: FailureKind::Moved, said: "the branch moved".to_owned() };
+        Wake::Failed { key: keyed.key.clone(), effect: keyed.effect.clone(), failure }
+    }
+
+    fn commit(&mut self, keyed: &Keyed, planned: &PlannedCommit) -> Wake {
+        let key = keyed.key.clone();
         if self.log(&planned.branch).iter().any(|commit| commit.id == planned.id) {
             return Wake::Done { key };
         }
@@ -385,9 +463,7 @@ impl World {
             self.commit_tree(tree, "the owner was faster");
         }
         if self.heads.get(&planned.branch) != planned.parent.as_ref() {
-            let said = "the branch moved".to_owned();
-            let failure = Failure { kind: FailureKind::Moved, said };
-            return Wake::Failed { key, effect: Effect::Commit(planned.clone()), failure };
+            return self.moved(keyed);
         }
         let commit = Commit {
             id: planned.id.clone(),
@@ -402,16 +478,18 @@ impl World {
 
     fn answer(&mut self, query: &Query) -> Fact {
         match query {
-            Query::Snapshot { since, .. } => {
-                let tree = self.tree();
-                let head = self.head().map(|commit| commit.tree.clone()).unwrap_or_default();
+            Query::Snapshot { since, tree, .. } => {
+                let checkout = self.checkout_of(tree);
+                let tree = self.tree_of(tree);
+                let head = checkout.head.as_ref().and_then(|id| self.commits.get(id));
+                let head = head.map(|commit| commit.tree.clone()).unwrap_or_default();
                 let before = since.as_ref().map(|id| self.trees[id].clone());
                 let changed = before.map(|before| diff(&before, &tree)).unwrap_or_default();
                 let refs = format!("{:?}", self.heads);
                 Fact::Snapshot(Snapshot {
                     dirty: diff(&head, &tree).into_iter().map(|change| change.path).collect(),
                     changed,
-                    checkout: self.checkout(),
+                    checkout,
                     refs: Digest::of(refs.as_bytes()),
                     tree: self.keep_tree(tree),
                 })
@@ -422,8 +500,7 @@ impl World {
                 for change in take {
                     match &change.to {
                         Some((_, object)) => {
-                            let digest = self.tree().get(&change.path).cloned();
-                            let digest = digest.filter(|digest| digest.as_str() == object);
+                            let digest = self.object(&change.path, object);
                             tree.insert(
                                 change.path.clone(),
                                 digest.expect("a taken object exists"),
@@ -433,6 +510,7 @@ impl World {
                     }
                 }
                 for (path, bytes) in write {
+                    self.keep_bytes(&bytes.0);
                     tree.insert(path.clone(), Digest::of(&bytes.0));
                 }
                 let id = commit_id(parent.as_ref(), &tree, message, *date);
@@ -442,7 +520,17 @@ impl World {
                 let (branch, parent) = (branch.clone(), parent.clone());
                 let (message, date) = (message.clone(), *date);
                 let tree = self.keep_tree(tree);
-                Fact::Planned(PlannedCommit { id, tree, branch, parent, message, date, changes })
+                let merged = None;
+                Fact::Planned(PlannedCommit {
+                    id,
+                    tree,
+                    branch,
+                    parent,
+                    merged,
+                    message,
+                    date,
+                    changes,
+                })
             }
             Query::Contains { branch, commit } => {
                 if self.log(branch).iter().any(|known| known.id == *commit) {
@@ -451,6 +539,21 @@ impl World {
                     Fact::No
                 }
             }
+            Query::Merge { .. } => self.plan_merge(query),
+            Query::Tip { name } => {
+                let branch = name.strip_prefix("refs/heads/").unwrap_or(name);
+                Fact::Tip(self.heads.get(branch).cloned())
+            }
+            Query::Range { from, to } => Fact::Commits(self.range(from.as_ref(), to)),
+            Query::Read { tree, path } => Fact::File(self.read(tree, path).map(Bytes)),
+            Query::Diff { from, to } => {
+                let tree = |id: &TreeId| self.trees.get(id).cloned().unwrap_or_default();
+                Fact::Changes(diff(&tree(from), &tree(to)))
+            }
+            Query::FileAt { commit, path } => {
+                let digest = self.commits.get(commit).and_then(|commit| commit.tree.get(path));
+                Fact::File(digest.and_then(|digest| self.blobs.get(digest)).cloned().map(Bytes))
+            }
             other => Fact::Unknown(format!("{other:?}")),
         }
     }
@@ -458,6 +561,15 @@ impl World {
     /// The tree as it is now, with no earlier one to compare with.
     pub(crate) fn snapshot(&mut self) -> Fact {
         self.answer(&Query::Snapshot { tree: TreeRef::Main, label: "now".to_owned(), since: None })
+    }
+
+    /// The object of a change, if some tree has it.
+    fn object(&self, path: &RelPath, object: &str) -> Option<Digest> {
+        let fits = |tree: &Tree| tree.get(path).filter(|found| found.as_str() == object).cloned();
+        fits(&self.tree()).or_else(|| {
+            let names = self.worktrees.keys().cloned().map(TreeRef::Worktree);
+            names.into_iter().find_map(|tree| fits(&self.tree_of(&tree)))
+        })
     }
 
     fn keep_tree(&mut self, tree: Tree) -> TreeId {
@@ -480,4 +592,187 @@ fn diff(from: &Tree, to: &Tree) -> Vec<Change> {
         (old != new).then(|| Change { path: (*path).clone(), to, new: old.is_none() })
     };
     paths.iter().filter_map(change).collect()
+}
+
+/// Worktrees and merges, as the real shell promises them.
+impl World {
+    fn add_worktree(&mut self, wanted: &NewWorktree) {
+        self.heads.entry(wanted.branch.clone()).or_insert_with(|| wanted.base.clone());
+        if self.worktrees.contains_key(&wanted.name) {
+            return;
+        }
+        let tip = self.heads[&wanted.branch].clone();
+        let tree = self.commits.get(&tip).map(|commit| commit.tree.clone()).unwrap_or_default();
+        let bytes =
+            |digest: &Digest| self.blobs.get(digest).cloned().expect("the world keeps bytes");
+        let mut files: BTreeMap<_, _> =
+            tree.iter().map(|(path, digest)| (path.clone(), bytes(digest))).collect();
+        for path in &wanted.copy {
+            if let Some(Entry::File { bytes, .. }) = self.files.get(path) {
+                files.insert(path.clone(), bytes.clone());
+            }
+        }
+        let made = Worktree { branch: wanted.branch.clone(), files };
+        self.worktrees.insert(wanted.name.clone(), made);
+    }
+
+    fn bring_files(&mut self, planned: &PlannedCommit) {
+        for change in &planned.changes {
+            match &change.to {
+                Some((_, object)) => {
+                    let digest = self.trees[&planned.tree][&change.path].clone();
+                    assert_eq!(digest.as_str(), object);
+                    let bytes = self.blobs.get(&digest).cloned().expect("the world keeps bytes");
+                    self.write(change.path.as_str(), bytes);
+                }
+                None => self.remove(change.path.as_str()),
+            }
+        }
+    }
+
+    fn read(&self, tree: &TreeRef, path: &RelPath) -> Option<Vec<u8>> {
+        match tree {
+            TreeRef::Main => self.bytes(path.as_str()).map(<[u8]>::to_vec),
+            TreeRef::Worktree(name) => self.worktrees.get(name)?.files.get(path).cloned(),
+        }
+    }
+
+    /// From the oldest; all parents are first parents here.
+    fn range(&self, from: Option<&CommitId>, to: &CommitId) -> Vec<CommitSeen> {
+        let mut commits = Vec::new();
+        let mut at = Some(to);
+        while let Some(commit) =
+            at.filter(|id| Some(*id) != from).and_then(|id| self.commits.get(id))
+        {
+            commits.push(CommitSeen {
+                id: commit.id.clone(),
+                parents: commit.parent.iter().cloned().collect(),
+                author: "somebody".to_owned(),
+                email: "somebody@example.com".to_owned(),
+                date: self.now.wall,
+                subject: commit.message.lines().next().unwrap_or_default().to_owned(),
+            });
+            at = commit.parent.as_ref();
+        }
+        commits.reverse();
+        commits
+    }
+
+    /// A three-way merge by whole files.
+    fn plan_merge(&mut self, query: &Query) -> Fact {
+        let Query::Merge { target, onto, theirs, style, message, date } = query else {
+            unreachable!("only merges are planned here")
+        };
+        let ours: Vec<_> = self.range(None, onto).into_iter().map(|commit| commit.id).collect();
+        let base = self.range(None, theirs).into_iter().rev().find(|seen| ours.contains(&seen.id));
+        let tree = |id: Option<&CommitId>| {
+            id.and_then(|id| self.commits.get(id))
+                .map(|commit| commit.tree.clone())
+                .unwrap_or_default()
+        };
+        let base = base.map(|seen| seen.id);
+        if *style == MergeStyle::FastForward && base.as_ref() != Some(onto) {
+            return Fact::No;
+        }
+        let (base, mine, other) = (tree(base.as_ref()), tree(Some(onto)), tree(Some(theirs)));
+        let theirs_changed = diff(&base, &other);
+        let clash = |change: &&Change| {
+            let (was, now) = (base.get(&change.path), mine.get(&change.path));
+            was != now && now != other.get(&change.path)
+        };
+        let clashes: Vec<_> = theirs_changed.iter().filter(clash).map(|c| c.path.clone()).collect();
+        if !clashes.is_empty() {
+            return Fact::Conflict(clashes);
+        }
+        let mut merged = mine.clone();
+        for change in &theirs_changed {
+            match other.get(&change.path) {
+                Some(digest) => drop(merged.insert(change.path.clone(), digest.clone())),
+                None => drop(merged.remove(&change.path)),
+            }
+        }
+        let id = match style {
+            MergeStyle::FastForward => theirs.clone(),
+            MergeStyle::Squash | MergeStyle::Merge => {
+                commit_id(Some(onto), &merged, message, *date)
+            }
+        };
+        Fact::Planned(PlannedCommit {
+            id,
+            changes: diff(&mine, &merged),
+            tree: self.keep_tree(merged),
+            branch: target.clone(),
+            parent: Some(onto.clone()),
+            merged: (*style == MergeStyle::Merge).then(|| theirs.clone()),
+            message: message.clone(),
+            date: *date,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenarios::quiet_loop;
+
+    // The stand-in must keep the promises that the real shell is tested for.
+    #[test]
+    fn work_in_a_worktree_is_merged_unless_both_changed_a_file() {
+        let mut world = World::new(quiet_loop, "2026-01-01T00:00:00Z".parse().unwrap());
+        world.keeps_bytes = true;
+        world.write("a", "1");
+        world.write("b", "1");
+        world.commit_all("first");
+        let base = world.heads["main"].clone();
+        let wanted = NewWorktree {
+            name: "t1".to_owned(),
+            branch: "task".to_owned(),
+            base: base.clone(),
+            copy: Vec::new(),
+            disk_floor: 0,
+        };
+        world.add_worktree(&wanted);
+        world.write_in("t1", "a", "2");
+        let tree = TreeRef::Worktree("t1".to_owned());
+        let ask = |world: &mut World, query: Query| world.answer(&query);
+        let label = "x".to_owned();
+        let Fact::Snapshot(end) = ask(&mut world, Query::Snapshot { tree, label, since: None })
+        else {
+            panic!("no snapshot")
+        };
+        assert_eq!(end.dirty, [RelPath::fixed("a")]);
+        let take = vec![Change {
+            path: RelPath::fixed("a"),
+            to: Some(("100644".to_owned(), Digest::of(b"2").to_string())),
+            new: false,
+        }];
+        let date = world.now.wall;
+        let plan = Query::Plan {
+            branch: "task".to_owned(),
+            parent: Some(base.clone()),
+            take,
+            write: Vec::new(),
+            message: "build".to_owned(),
+            date,
+        };
+        let Fact::Planned(planned) = ask(&mut world, plan) else { panic!("no plan") };
+        let keyed = |effect| Keyed { key: Key::new("k"), effect };
+        assert!(matches!(world.apply(&keyed(Effect::Commit(planned.clone()))), Wake::Done { .. }));
+        let merge = |world: &World| Query::Merge {
+            target: "main".to_owned(),
+            onto: world.heads["main"].clone(),
+            theirs: planned.id.clone(),
+            style: MergeStyle::Squash,
+            message: "merge".to_owned(),
+            date,
+        };
+        let query = merge(&world);
+        let Fact::Planned(merged) = ask(&mut world, query) else { panic!("no merge") };
+        assert!(matches!(world.apply(&keyed(Effect::Merge(merged))), Wake::Done { .. }));
+        assert_eq!(world.bytes("a"), Some(&b"2"[..]));
+        world.write("a", "3");
+        world.commit_all("the owner's");
+        let query = merge(&world);
+        assert_eq!(ask(&mut world, query), Fact::Conflict(vec![RelPath::fixed("a")]));
+    }
 }

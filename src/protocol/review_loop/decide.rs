@@ -85,6 +85,10 @@ fn failure(it: &ReviewLoop, now: Now) -> Option<Decision> {
         | Effect::Release { .. }
         | Effect::Stop { .. }
         | Effect::Commit(_)
+        | Effect::Merge(_)
+        | Effect::Worktree(_)
+        | Effect::DropWorktree { .. }
+        | Effect::Ref { .. }
         | Effect::Escalate(_)
         | Effect::Resolve { .. }
         | Effect::Reply { .. }

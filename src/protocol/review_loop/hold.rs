@@ -4,7 +4,7 @@ use super::{
     ReviewLoop,
     memory::{Hold, WayOut},
 };
-use crate::model::{Builder, Cause, Effect, Escalation, Failure, RelPath, RuleId, Severity, clip};
+use crate::model::{Builder, Cause, Effect, Escalation, Failure, RuleId, Severity, clip};
 
 /// A reason to stop and ask.
 pub(super) struct Reason {
@@ -110,7 +110,7 @@ pub(super) fn unknown_state(it: &ReviewLoop) -> Reason {
 }
 
 pub(super) fn broken(it: &ReviewLoop, effect: &Effect, failure: &Failure) -> Reason {
-    let doing = doing(effect);
+    let doing = effect.doing();
     let summary = format!("{doing} failed: {}", clip(&failure.said, 160));
     let mut reason = Reason::new("DM-10", doing, summary);
     reason.evidence = vec![failure.said.clone()];
@@ -118,22 +118,4 @@ pub(super) fn broken(it: &ReviewLoop, effect: &Effect, failure: &Failure) -> Rea
         reason.did = format!("The loop is held at step `{}`.", state.current_step);
     }
     reason
-}
-
-fn doing(effect: &Effect) -> String {
-    let at = |verb: &str, path: &RelPath| format!("{verb} `{path}`");
-    match effect {
-        Effect::Replace { path, .. } => at("writing", path),
-        Effect::Take { path, .. } => at("taking away", path),
-        Effect::Copy { from, .. } => at("archiving", from),
-        Effect::Ask { .. } => "asking git".to_owned(),
-        Effect::Lease { .. } | Effect::Release { .. } => "leasing the tree".to_owned(),
-        Effect::Spawn(spawn) => format!("starting `{}`", spawn.seat),
-        Effect::Stop { run, .. } => format!("stopping `{run}`"),
-        Effect::Commit(_) => "committing".to_owned(),
-        Effect::Push { branch, .. } => format!("pushing `{branch}`"),
-        Effect::Escalate(_) | Effect::Resolve { .. } => "recording an escalation".to_owned(),
-        Effect::Reply { .. } => "answering a command".to_owned(),
-        Effect::Log(_) => "writing the event log".to_owned(),
-    }
 }

@@ -91,6 +91,10 @@ impl Index {
             | Effect::Ask { .. }
             | Effect::Lease { .. }
             | Effect::Commit(_)
+            | Effect::Merge(_)
+            | Effect::Worktree(_)
+            | Effect::DropWorktree { .. }
+            | Effect::Ref { .. }
             | Effect::Push { .. }
             | Effect::Escalate(_)
             | Effect::Resolve { .. }

@@ -133,6 +133,7 @@ fn start(
         prompt: prompt::prompt(it, state, &run),
         why: why(it, state, turn),
         resume: turn.session.clone(),
+        command: None,
     })));
     let mut next = turn.clone();
     next.start = snapshot.map(|snapshot| start_point(turn.start.as_ref(), snapshot));

@@ -47,6 +47,7 @@ impl Stage {
                 prompt: "do it".to_owned(),
                 why: "a test".to_owned(),
                 resume: None,
+                command: None,
             },
             repo: self.dir.clone(),
             protocol: "loop".to_owned(),

@@ -122,7 +122,7 @@ impl Default for Scene {
     }
 }
 
-fn with_git() -> Box<dyn agency::protocol::Protocol> {
+pub(crate) fn with_git() -> Box<dyn agency::protocol::Protocol> {
     make(true, false)
 }
 
@@ -358,6 +358,7 @@ fn tell_the_end(world: &mut World, scene: &Scene, state: &SceneState, run: &RunI
         prompt: String::new(),
         why: String::new(),
         resume: None,
+        command: None,
     };
     let known = crate::world::Run { spawn, end: None, told: false, stop: None };
     world.runs.insert(run.clone(), known);

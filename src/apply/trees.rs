@@ -1,0 +1,146 @@
+//! Worktrees of ours and the branches between them. What a worktree is for, only its protocol knows.
+
+use super::{Applied, ApplyError, Hands};
+use crate::git::{GitError, Merged, RefMoved, Repo};
+use crate::model::{
+    CommitId, Failure, FailureKind, Key, NewWorktree, PlannedCommit, RelPath, TreeRef,
+};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use tokio::sync::Mutex;
+
+/// The worktrees that we have opened: each once, since all questions about one share its private index.
+#[derive(Default)]
+pub struct Trees(Mutex<BTreeMap<PathBuf, Repo>>);
+
+impl Trees {
+    async fn open(&self, dir: &Path) -> Result<Option<Repo>, GitError> {
+        let mut known = self.0.lock().await;
+        if let Some(repo) = known.get(dir) {
+            return Ok(Some(repo.clone()));
+        }
+        let opened = if dir.exists() { Repo::open(dir).await? } else { None };
+        known.extend(opened.iter().map(|repo| (dir.to_owned(), repo.clone())));
+        Ok(opened)
+    }
+
+    async fn forget(&self, dir: &Path) {
+        self.0.lock().await.remove(dir);
+    }
+}
+
+impl Hands {
+    pub(super) fn dir_of(&self, tree: &TreeRef) -> PathBuf {
+        match tree {
+            TreeRef::Main => self.places.root.clone(),
+            TreeRef::Worktree(name) => self.places.worktrees().join(name),
+        }
+    }
+
+    pub(super) async fn repo_of(&self, tree: &TreeRef) -> Result<Option<Repo>, GitError> {
+        match tree {
+            TreeRef::Main => Ok(self.git.clone()),
+            TreeRef::Worktree(_) => self.trees.open(&self.dir_of(tree)).await,
+        }
+    }
+
+    /// Where a branch is checked out among ours, so that a commit reaches that index; else the main tree.
+    pub(super) async fn repo_on(&self, branch: &str) -> Result<Repo, ApplyError> {
+        let main = self.git.as_ref().ok_or(ApplyError::NoGit)?;
+        let place = main.checked_out_elsewhere(branch);
+        let ours = place.filter(|place| place.starts_with(self.places.worktrees()));
+        let opened = match ours {
+            Some(dir) => self.trees.open(&dir).await?,
+            None => None,
+        };
+        Ok(opened.unwrap_or_else(|| main.clone()))
+    }
+
+    pub(super) async fn add_worktree(&self, wanted: &NewWorktree) -> Result<(), ApplyError> {
+        let main = self.git.as_ref().ok_or(ApplyError::NoGit)?;
+        let dir = self.worktree_dir(&wanted.name)?;
+        let state = &self.places.folder;
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| ApplyError::Prepare { path, source }
+        };
+        let free = free_space(state).map_err(failed(state))?;
+        if free < wanted.disk_floor {
+            return Err(ApplyError::DiskFull { free, floor: wanted.disk_floor });
+        }
+        main.add_worktree(&dir, &wanted.branch, &wanted.base).await?;
+        copy_files(&self.places.root, &dir, &wanted.copy).map_err(failed(&dir))
+    }
+
+    /// What is in no commit is kept under a ref first, so that nothing is lost with the folder.
+    pub(super) async fn drop_worktree(&self, name: &str, key: &Key) -> Result<(), ApplyError> {
+        let main = self.git.as_ref().ok_or(ApplyError::NoGit)?;
+        let dir = self.worktree_dir(name)?;
+        if let Some(repo) = self.trees.open(&dir).await? {
+            repo.snapshot(&format!("dropped/{name}-{key}"), None).await?;
+        }
+        self.trees.forget(&dir).await;
+        Ok(main.drop_worktree(&dir).await?)
+    }
+
+    pub(super) async fn merge(&self, planned: &PlannedCommit) -> Result<Applied, ApplyError> {
+        let main = self.git.as_ref().ok_or(ApplyError::NoGit)?;
+        Ok(match main.merge(planned).await? {
+            Merged::Done | Merged::Already => Applied::Done,
+            Merged::Moved { found } => moved(&planned.branch, found),
+            Merged::Busy { said } => Applied::Failed(Failure { kind: FailureKind::Busy, said }),
+        })
+    }
+
+    pub(super) async fn move_ref(
+        &self,
+        name: &str,
+        was: Option<&CommitId>,
+        to: Option<&CommitId>,
+    ) -> Result<Applied, ApplyError> {
+        let main = self.git.as_ref().ok_or(ApplyError::NoGit)?;
+        Ok(match main.move_ref(name, was, to).await? {
+            RefMoved::Done => Applied::Done,
+            RefMoved::Elsewhere { found } => moved(name, found),
+        })
+    }
+
+    /// A name from a protocol must stay one folder of ours (SE-02).
+    fn worktree_dir(&self, name: &str) -> Result<PathBuf, ApplyError> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let fits = !name.is_empty() && !name.starts_with(['.', '-']) && name.len() <= 100;
+        if !fits || !name.chars().all(plain) {
+            return Err(ApplyError::OddName { name: crate::model::clip(name, 100) });
+        }
+        Ok(self.places.worktrees().join(name))
+    }
+}
+
+pub(super) fn moved(name: &str, found: Option<CommitId>) -> Applied {
+    let at = found.map_or("nothing".to_owned(), |id| id.to_string());
+    let said = format!("`{name}` is at {at}");
+    Applied::Failed(Failure { kind: FailureKind::Moved, said })
+}
+
+fn free_space(dir: &Path) -> io::Result<u64> {
+    let space = nix::sys::statvfs::statvfs(dir)?;
+    Ok(space.blocks_available() * space.fragment_size())
+}
+
+/// Files of the owner's that git does not know. A file that is there already stays; only plain files are copied.
+fn copy_files(from: &Path, to: &Path, paths: &[RelPath]) -> io::Result<()> {
+    for path in paths {
+        let (source, target) = (from.join(path.as_str()), to.join(path.as_str()));
+        let plain = source.symlink_metadata().is_ok_and(|meta| meta.is_file());
+        if !plain || target.symlink_metadata().is_ok() {
+            continue;
+        }
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::copy(&source, &target)?;
+    }
+    Ok(())
+}

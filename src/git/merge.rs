@@ -1,0 +1,190 @@
+//! Brings one branch into another: planned in memory, then published. A checked-out target only moves together with its
+//! files, and never over somebody's unfinished work.
+
+use super::commit::commit_object;
+use super::error::clipped;
+use super::{Call, GitError, Repo, names};
+use crate::model::{CommitId, MergeStyle, PlannedCommit, RelPath, Timestamp, TreeId};
+
+/// What a merge would be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Merging {
+    Planned(PlannedCommit),
+    Conflict(Vec<RelPath>),
+    /// The target has commits that the other branch lacks.
+    NoFastForward,
+}
+
+/// What became of a planned merge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Merged {
+    Done,
+    /// The target contained it before.
+    Already,
+    Moved {
+        found: Option<CommitId>,
+    },
+    /// Files in the target's checkout are in the way; nothing was changed.
+    Busy {
+        said: String,
+    },
+}
+
+/// Everything about a merge that is to be planned.
+#[derive(Clone, Debug)]
+pub struct MergeWish<'a> {
+    pub target: &'a str,
+    pub onto: &'a CommitId,
+    pub theirs: &'a CommitId,
+    pub style: MergeStyle,
+    pub message: &'a str,
+    pub date: Timestamp,
+}
+
+impl Repo {
+    /// The same wish gives the same id.
+    pub async fn plan_merge(&self, wish: &MergeWish<'_>) -> Result<Merging, GitError> {
+        let onto = names::object(wish.onto.as_str())?;
+        let theirs = names::object(wish.theirs.as_str())?;
+        if wish.style == MergeStyle::FastForward {
+            if !self.is_ancestor(onto, theirs).await? {
+                return Ok(Merging::NoFastForward);
+            }
+            let tree = self.tree_of(theirs).await?;
+            return self.planned(wish, tree, wish.theirs.clone(), None).await;
+        }
+        let tree = match self.merge_trees(onto, theirs).await? {
+            Ok(tree) => tree,
+            Err(paths) => return Ok(Merging::Conflict(paths)),
+        };
+        let merged = (wish.style == MergeStyle::Merge).then(|| wish.theirs.clone());
+        let draft = self.draft(wish, tree.clone(), merged.clone());
+        let call = Call::local("hash-object").args(["-t", "commit", "-w", "--stdin"]);
+        let output = self.git(call.stdin(commit_object(&draft).into_bytes())).await?;
+        let id = CommitId::new(names::object(output.line("hash-object")?)?);
+        self.keep(&names::planned_ref(wish.target)?, &TreeId::new(id.as_str())).await?;
+        self.planned(wish, tree, id, merged).await
+    }
+
+    fn draft(&self, wish: &MergeWish<'_>, tree: TreeId, merged: Option<CommitId>) -> PlannedCommit {
+        PlannedCommit {
+            id: CommitId::new(self.0.format.zeros()),
+            tree,
+            branch: wish.target.to_owned(),
+            parent: Some(wish.onto.clone()),
+            merged,
+            message: wish.message.to_owned(),
+            date: wish.date,
+            changes: Vec::new(),
+        }
+    }
+
+    async fn planned(
+        &self,
+        wish: &MergeWish<'_>,
+        tree: TreeId,
+        id: CommitId,
+        merged: Option<CommitId>,
+    ) -> Result<Merging, GitError> {
+        let changes = self.diff(&self.tree_of(wish.onto.as_str()).await?, &tree).await?;
+        let draft = self.draft(wish, tree, merged);
+        Ok(Merging::Planned(PlannedCommit { id, changes, ..draft }))
+    }
+
+    /// The merged tree, or the files in conflict.
+    async fn merge_trees(
+        &self,
+        onto: &str,
+        theirs: &str,
+    ) -> Result<Result<TreeId, Vec<RelPath>>, GitError> {
+        let call = Call::local("merge-tree")
+            .args(["--write-tree", "-z", "--name-only", "--no-messages", onto, theirs])
+            .fine(&[0, 1]);
+        let output = self.git(call).await?;
+        let mut fields = output.stdout.split(|&byte| byte == 0).filter(|field| !field.is_empty());
+        if output.code == 0 {
+            let odd = || GitError::odd_output("merge-tree", &output.stdout);
+            let tree = fields.next().and_then(|tree| std::str::from_utf8(tree).ok());
+            return names::object(tree.ok_or_else(odd)?.trim_end())
+                .map(|tree| Ok(TreeId::new(tree)));
+        }
+        let mut paths: Vec<RelPath> =
+            fields.skip(1).map(names::rel_path).collect::<Result<_, _>>()?;
+        paths.dedup();
+        Ok(Err(paths))
+    }
+
+    async fn tree_of(&self, commit: &str) -> Result<TreeId, GitError> {
+        let call = Call::local("rev-parse").args(["--verify", "--end-of-options"]);
+        let output = self.git(call.arg(format!("{commit}^{{tree}}"))).await?;
+        names::object(output.line("rev-parse")?).map(TreeId::new)
+    }
+
+    /// Doing it again changes nothing more, and finishes what a crash cut short.
+    pub async fn merge(&self, planned: &PlannedCommit) -> Result<Merged, GitError> {
+        let found = self.tip(&planned.branch).await?;
+        let here = self.checkout().await?.branch.as_deref() == Some(planned.branch.as_str());
+        if found != planned.parent {
+            if !self.contains(&planned.branch, &planned.id).await? {
+                return Ok(Merged::Moved { found });
+            }
+            if here && found.as_ref() == Some(&planned.id) {
+                self.catch_up(planned).await?;
+            }
+            return Ok(Merged::Already);
+        }
+        if let Some(elsewhere) = self.checked_out_elsewhere(&planned.branch) {
+            let said = format!("`{}` is checked out in `{}`", planned.branch, elsewhere.display());
+            return Ok(Merged::Busy { said });
+        }
+        if here && let Some(said) = self.in_the_way(planned).await? {
+            return Ok(Merged::Busy { said });
+        }
+        if let Err(error) = self.move_branch(planned).await {
+            let found = self.tip(&planned.branch).await?;
+            return if found == planned.parent { Err(error) } else { Ok(Merged::Moved { found }) };
+        }
+        if here {
+            self.bring_files(planned).await?;
+        }
+        Ok(Merged::Done)
+    }
+
+    /// What would be lost or is locked, in git's own words.
+    async fn in_the_way(&self, planned: &PlannedCommit) -> Result<Option<String>, GitError> {
+        if self.0.git_dir.join("index.lock").symlink_metadata().is_ok() {
+            return Ok(Some("`index.lock` lies in the git directory".to_owned()));
+        }
+        // Entries whose files only look changed must not count as changed.
+        self.git(Call::local("update-index").args(["-q", "--refresh"]).fine(&[0, 1])).await?;
+        let call = self.read_trees(planned)?.arg("-n").fine(&[0, 1, 128]);
+        let output = self.git(call).await?;
+        Ok((output.code != 0).then(|| clipped(&output.stderr)))
+    }
+
+    /// Files and index from the old side to the new one; what the owner changed apart from it stays.
+    async fn bring_files(&self, planned: &PlannedCommit) -> Result<(), GitError> {
+        let call = self.read_trees(planned)?.fine(&[0, 1, 128]);
+        let output = self.git(call).await?;
+        if output.code != 0 {
+            // Somebody wrote into one of the files since we looked. Theirs stays; `git status` shows the difference.
+            let said = clipped(&output.stderr);
+            tracing::warn!(root = %self.0.root.display(), said, "the checkout could not follow its branch");
+        }
+        Ok(())
+    }
+
+    /// After a crash between ref and files: the index still has the old side.
+    async fn catch_up(&self, planned: &PlannedCommit) -> Result<(), GitError> {
+        if self.missed_in_index(planned).await?.is_empty() {
+            return Ok(());
+        }
+        self.bring_files(planned).await
+    }
+
+    fn read_trees(&self, planned: &PlannedCommit) -> Result<Call, GitError> {
+        let old = planned.parent.as_ref().map_or(self.0.format.empty_tree(), CommitId::as_str);
+        let (old, new) = (names::object(old)?, names::object(planned.id.as_str())?);
+        Ok(Call::local("read-tree").args(["-m", "-u", old, new]))
+    }
+}
