@@ -16,6 +16,7 @@ mod table;
 mod text;
 mod time;
 mod wake;
+mod weakened;
 
 pub use decision::{Builder, Decision, Keyed, Memo};
 pub use effect::{
@@ -33,3 +34,4 @@ pub use table::{Lookup, lookup};
 pub use text::{Bytes, clip, fence};
 pub use time::{Deadline, Moment, Now, Ticks, Timestamp};
 pub use wake::{Command, Failure, FailureKind, Outcome, RunEnd, RunEvent, Usage, Verb, Wake};
+pub use weakened::{Sides, to_compare, weakened};

@@ -20,6 +20,7 @@ impl Hands {
             | Query::Merge { .. }
             | Query::Tip { .. }
             | Query::Range { .. }
+            | Query::Sides { .. }
             | Query::Contains { .. }
             | Query::Diff { .. }
             | Query::FileAt { .. } => match &self.git {
@@ -63,6 +64,9 @@ async fn ask(repo: &Repo, query: &Query) -> Result<Fact, GitError> {
             }
         }
         Query::Tip { name } => Fact::Tip(repo.ref_tip(name).await?),
+        Query::Sides { from, to, paths } => {
+            Fact::Sides(repo.sides(from.as_ref(), to, paths).await?)
+        }
         Query::Range { from, to } => Fact::Commits(repo.range(from.as_ref(), to).await?),
         Query::Contains { branch, commit } => {
             if repo.contains(branch, commit).await? {

@@ -50,6 +50,7 @@ pub struct LoopConfig {
     pub settle: Duration,
     /// The owner's own command lines, each for `sh -c`.
     pub gates: Vec<String>,
+    pub gate_timeout: Duration,
     pub push: bool,
     /// What the runs of one step may cost before the owner is asked.
     pub cost_per_step_usd: Option<f64>,
@@ -64,6 +65,7 @@ impl Default for LoopConfig {
             max_rounds: 8,
             settle: 30 * SECOND,
             gates: Vec::new(),
+            gate_timeout: 45 * 60 * SECOND,
             push: false,
             cost_per_step_usd: None,
         }
@@ -78,6 +80,7 @@ pub(super) fn read_loop(spot: &mut Spot<'_>, mut limits: LoopConfig) -> Option<L
         keys.set("max_rounds", &mut limits.max_rounds, number(1..=1000));
         keys.set("settle", &mut limits.settle, duration(Duration::ZERO));
         keys.set("gates", &mut limits.gates, list(text));
+        keys.set("gate_timeout", &mut limits.gate_timeout, duration(SECOND));
         keys.set("push", &mut limits.push, yes_or_no);
         keys.set("cost_per_step_usd", &mut limits.cost_per_step_usd, optional(dollars));
     })?;

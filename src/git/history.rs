@@ -1,11 +1,15 @@
 //! Questions about commits that exist. It changes nothing.
 
 use super::{Call, GitError, Repo, names};
-use crate::model::{CommitId, CommitSeen, RelPath};
+use crate::model::{Bytes, CommitId, CommitSeen, RelPath, Sides, TreeId};
 use chrono::DateTime;
 
 /// Room for the line that `cat-file --batch` writes before a file's bytes.
 const HEADER_MAX: u64 = 256;
+
+/// What of a file is compared, and of all of them together.
+const SIDE_MAX: usize = 1 << 20;
+const SIDES_MAX: u64 = 256 << 20;
 
 /// Nobody's run makes more commits than this.
 const RANGE_MAX: usize = 10_000;
@@ -54,6 +58,26 @@ impl Repo {
         text.lines().map(|line| commit_seen(line).ok_or_else(|| odd(line))).collect()
     }
 
+    /// Files before and after a change. One that is larger than [`SIDE_MAX`] counts as not there.
+    pub async fn sides(
+        &self,
+        from: Option<&CommitId>,
+        to: &TreeId,
+        paths: &[RelPath],
+    ) -> Result<Vec<Sides>, GitError> {
+        let to = names::object(to.as_str())?;
+        let from = from.map_or(Ok(self.0.format.empty_tree()), |id| names::object(id.as_str()))?;
+        let ask = |path: &RelPath| format!("{from}:{path}\n{to}:{path}\n");
+        let questions: String = paths.iter().map(ask).collect();
+        let call = Call::local("cat-file").arg("--batch").stdin(questions.into_bytes());
+        let mut answers = Batch(&self.git(call.stdout_max(SIDES_MAX)).await?.stdout[..]);
+        let side = |path: &RelPath| {
+            let (before, after) = (answers.next()?.map(Bytes), answers.next()?.map(Bytes));
+            Ok(Sides { path: path.clone(), before, after })
+        };
+        paths.iter().map(side).collect()
+    }
+
     /// The bytes of a file in a commit, `None` if it is not there. More than `limit` bytes are an error.
     pub async fn file_at(
         &self,
@@ -94,4 +118,27 @@ fn commit_seen(line: &str) -> Option<CommitSeen> {
         date: DateTime::from_timestamp(date.parse().ok()?, 0)?,
         subject: subject.to_owned(),
     })
+}
+
+/// Answers of `cat-file --batch`, one after the other.
+struct Batch<'a>(&'a [u8]);
+
+impl Batch<'_> {
+    /// `None`: not there, not a file, or too large.
+    fn next(&mut self) -> Result<Option<Vec<u8>>, GitError> {
+        let odd = || GitError::odd_output("cat-file", b"an answer is cut off");
+        let end = self.0.iter().position(|&byte| byte == b'\n').ok_or_else(odd)?;
+        let (header, rest) = (String::from_utf8_lossy(&self.0[..end]), &self.0[end + 1..]);
+        let [_, kind, size] = header.split(' ').collect::<Vec<_>>()[..] else {
+            self.0 = rest;
+            return Ok(None);
+        };
+        let Ok(size) = size.parse::<usize>() else {
+            self.0 = rest;
+            return Ok(None);
+        };
+        let bytes = rest.get(..size).ok_or_else(odd)?;
+        self.0 = rest.get(size + 1..).ok_or_else(odd)?;
+        Ok((kind == "blob" && size <= SIDE_MAX).then(|| bytes.to_vec()))
+    }
 }

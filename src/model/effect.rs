@@ -168,6 +168,12 @@ pub enum Query {
         from: Option<CommitId>,
         to: CommitId,
     },
+    /// Files before and after a change, between two trees or commits: `Fact::Sides`. More than 1 MiB of a file is not shown.
+    Sides {
+        from: Option<CommitId>,
+        to: TreeId,
+        paths: Vec<RelPath>,
+    },
     /// A file of a tree as it is now: `Fact::File`.
     Read {
         tree: TreeRef,

@@ -138,6 +138,7 @@ pub enum Fact {
     File(Option<super::Bytes>),
     Changes(Vec<Change>),
     Tip(Option<CommitId>),
+    Sides(Vec<super::Sides>),
     Commits(Vec<CommitSeen>),
     /// Files that two sides changed in different ways.
     Conflict(Vec<RelPath>),

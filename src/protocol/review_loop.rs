@@ -6,8 +6,10 @@ mod away;
 mod change_request;
 mod command;
 mod decide;
+mod detect;
 mod failure;
 mod flag;
+mod gates;
 mod hold;
 mod index;
 mod leavings;
@@ -54,6 +56,9 @@ pub struct Limits {
     pub max_rounds: u32,
     pub settle: Duration,
     pub push: bool,
+    /// The owner's own checks, each for `sh -c`; none: those that are found.
+    pub gates: Vec<String>,
+    pub gate_timeout: Duration,
     /// What the runs of one step may cost, in millionths of a dollar.
     pub cost_per_step: Option<u64>,
     /// Tries after the first and the first wait between them, for each seat.
@@ -68,6 +73,8 @@ impl Default for Limits {
             max_rounds: 8,
             settle: Duration::from_secs(30),
             push: false,
+            gates: Vec::new(),
+            gate_timeout: Duration::from_secs(45 * 60),
             cost_per_step: None,
             tries: BTreeMap::new(),
         }
@@ -105,7 +112,12 @@ impl Protocol for ReviewLoop {
             shape,
             limit: FILE_MAX,
         });
-        Interest { files: files.to_vec(), trees: Vec::new() }
+        let found = detect::FILES.map(|path| WatchedFile {
+            path: RelPath::fixed(path),
+            shape: Shape::Text,
+            limit: FILE_MAX,
+        });
+        Interest { files: files.into_iter().chain(found).collect(), trees: Vec::new() }
     }
 
     fn absorb(&mut self, wake: &Wake) {
@@ -132,6 +144,7 @@ impl Protocol for ReviewLoop {
             "open_requests": review::open_requests(self),
             "rejections": memory.refusals.in_a_row, "last_rejection": memory.refusals.last,
         });
+        detail["gates"] = json!(gates::gates(self));
         detail["away"] = json!(memory.away.as_ref().map(|cause| &cause.subject));
         Status { summary, held, detail }
     }

@@ -30,6 +30,8 @@ fn loop_limits(config: &Config) -> Limits {
         max_rounds: wanted.max_rounds,
         settle: wanted.settle,
         push: wanted.push,
+        gates: wanted.gates.clone(),
+        gate_timeout: wanted.gate_timeout,
         cost_per_step: wanted.cost_per_step_usd.map(micro_usd),
         tries: tries.collect(),
     }

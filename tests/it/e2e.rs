@@ -3,6 +3,7 @@
 mod beside;
 mod commands;
 mod damage;
+mod gates;
 mod hostile;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod injection;

@@ -4,7 +4,7 @@ mod review_loop;
 
 pub(crate) use review_loop::with_git as quiet_loop;
 
-use agency::model::{Decision, Effect, Query};
+use agency::model::{Decision, Effect, Query, RelPath};
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
@@ -134,6 +134,10 @@ fn show_query(query: &Query) -> String {
         }
         Query::Plan { message, .. } => format!("plan {}", message.lines().next().unwrap()),
         Query::Merge { target, .. } => format!("merge into {target}"),
+        Query::Sides { paths, .. } => {
+            let paths: Vec<_> = paths.iter().map(RelPath::as_str).collect();
+            format!("sides of {}", paths.join(", "))
+        }
         Query::Tip { name } => format!("tip {name}"),
         Query::Range { .. } => "range".to_owned(),
         Query::Read { tree, path } => format!("read {path} of {tree:?}"),

@@ -70,9 +70,8 @@ pub(crate) struct World {
     /// The owner commits once more, between our next plan and its commit.
     pub(crate) owner_is_faster: bool,
     pub(crate) worktrees: BTreeMap<String, Worktree>,
-    /// Bytes by digest, for what is merged or read from a commit; kept only where `keeps_bytes`.
+    /// Bytes by digest, for what is merged, compared or read from a commit.
     pub(crate) blobs: BTreeMap<Digest, Vec<u8>>,
-    pub(crate) keeps_bytes: bool,
     trees: BTreeMap<TreeId, Tree>,
     pending: VecDeque<Keyed>,
     /// Effects left before the daemon dies; `None`: it lives.
@@ -105,7 +104,6 @@ impl World {
             owner_is_faster: false,
             worktrees: BTreeMap::new(),
             blobs: BTreeMap::new(),
-            keeps_bytes: false,
             trees: BTreeMap::new(),
             pending: VecDeque::new(),
             fuse: None,
@@ -126,9 +124,7 @@ impl World {
     }
 
     fn keep_bytes(&mut self, bytes: &[u8]) {
-        if self.keeps_bytes {
-            self.blobs.entry(Digest::of(bytes)).or_insert_with(|| bytes.to_vec());
-        }
+        self.blobs.entry(Digest::of(bytes)).or_insert_with(|| bytes.to_vec());
     }
 
     pub(crate) fn remove(&mut self, path: &str) {
@@ -539,6 +535,12 @@ impl World {
                     Fact::No
                 }
             }
+            other => self.answer_of_history(other),
+        }
+    }
+
+    fn answer_of_history(&mut self, query: &Query) -> Fact {
+        match query {
             Query::Merge { .. } => self.plan_merge(query),
             Query::Tip { name } => {
                 let branch = name.strip_prefix("refs/heads/").unwrap_or(name);
@@ -553,6 +555,19 @@ impl World {
             Query::FileAt { commit, path } => {
                 let digest = self.commits.get(commit).and_then(|commit| commit.tree.get(path));
                 Fact::File(digest.and_then(|digest| self.blobs.get(digest)).cloned().map(Bytes))
+            }
+            Query::Sides { from, to, paths } => {
+                let before = from.as_ref().and_then(|id| self.commits.get(id));
+                let before = before.map(|commit| commit.tree.clone()).unwrap_or_default();
+                let bytes = |tree: &Tree, path: &RelPath| {
+                    tree.get(path).and_then(|digest| self.blobs.get(digest)).cloned().map(Bytes)
+                };
+                let side = |path: &RelPath| Sides {
+                    path: path.clone(),
+                    before: bytes(&before, path),
+                    after: bytes(&self.trees[to], path),
+                };
+                Fact::Sides(paths.iter().map(side).collect())
             }
             other => Fact::Unknown(format!("{other:?}")),
         }
@@ -719,7 +734,6 @@ mod tests {
     #[test]
     fn work_in_a_worktree_is_merged_unless_both_changed_a_file() {
         let mut world = World::new(quiet_loop, "2026-01-01T00:00:00Z".parse().unwrap());
-        world.keeps_bytes = true;
         world.write("a", "1");
         world.write("b", "1");
         world.commit_all("first");

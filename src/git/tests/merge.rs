@@ -195,3 +195,22 @@ async fn a_range_lists_its_commits_from_the_oldest() {
     assert_eq!(task.repo.range(None, &tip).await.unwrap().len(), 3);
     assert!(task.repo.range(Some(&tip), &task.base).await.unwrap().is_empty());
 }
+
+// covers: LP-30
+#[tokio::test]
+async fn both_sides_of_files_come_in_one_answer() {
+    let task = task().await;
+    let to = task.repo.ask_tree(&task.tip).await;
+    let paths = ["a.txt", "new.txt", "gone", "dir", "x blob 3"].map(super::path);
+    let sides = task.repo.sides(Some(&task.base), &to, &paths).await.unwrap();
+    let text = |side: &Option<crate::model::Bytes>| {
+        side.as_ref().map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned())
+    };
+    let shown: Vec<_> = sides.iter().map(|side| (text(&side.before), text(&side.after))).collect();
+    let some = |text: &str| Some(text.to_owned());
+    let none = (None, None);
+    let wanted =
+        [(some("a\n"), some("built\n")), (None, some("new\n")), none.clone(), none.clone(), none];
+    assert_eq!(shown, wanted);
+    assert_eq!(text(&task.repo.sides(None, &to, &paths[..1]).await.unwrap()[0].before), None);
+}

@@ -113,6 +113,7 @@ fn resume(it: &ReviewLoop, _: &Command, _: Now) -> Outcome {
     let text = release(it, &mut decision, "the owner resumed");
     decision.remember("refusals", Refusals { in_a_row: 0, ..memory.refusals.clone() });
     decision.forget("spent");
+    decision.remember("gates", super::detect::gates(it));
     if let (Some(turn), Some(state)) = (&memory.turn, &memory.state) {
         decision.remember("turn", fresh_chance(it, turn, state));
     }
@@ -252,9 +253,12 @@ fn not_ours(_: &ReviewLoop, _: &Command, _: Now) -> Outcome {
 
 fn stop(it: &ReviewLoop, command: &Command, _: Now) -> Outcome {
     let turn = it.index.memory.turn.as_ref();
-    let running = turn.and_then(|turn| turn.run.as_ref());
-    let running = running.filter(|running| command.arg("run") == Some(running.run.as_str()));
-    let run = running.ok_or("no such run is alive in this loop")?.run.clone();
+    let agent = turn.and_then(|turn| turn.run.as_ref()).map(|running| &running.run);
+    let checks = turn.and_then(|turn| turn.checks.as_ref());
+    let gate = checks.and_then(|checks| checks.running.as_ref()).map(|(run, _)| run);
+    let mut alive = agent.into_iter().chain(gate);
+    let run = alive.find(|run| command.arg("run") == Some(run.as_str()));
+    let run = run.ok_or("no such run is alive in this loop")?.clone();
     let mut decision = it.builder();
     let text = format!("`{run}` is being stopped");
     decision.effect(Effect::Stop { run, why: format!("stopped by {}", command.by) });

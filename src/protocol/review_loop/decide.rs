@@ -1,8 +1,8 @@
 //! The order of duties: which one question the loop answers next. Each duty lives in its own file.
 
 use super::{
-    ReviewLoop, away, command, failure as failures, flag, hold, leavings, memory::Turn, moving,
-    push, review, tamper, turn,
+    ReviewLoop, away, command, failure as failures, flag, gates, hold, leavings, memory::Turn,
+    moving, push, review, tamper, turn,
 };
 use crate::model::{Builder, Deadline, Decision, Effect, FailureKind, Moment, Now};
 
@@ -20,11 +20,12 @@ pub(super) fn decide(it: &ReviewLoop, now: Now) -> Decision {
 
 /// The first duty that has something to do is the decision.
 fn duties(it: &ReviewLoop, now: Now) -> Decision {
-    let duties: [fn(&ReviewLoop, Now) -> Option<Decision>; 11] = [
+    let duties: [fn(&ReviewLoop, Now) -> Option<Decision>; 12] = [
         command::answer,
         unknown_state,
         failure,
         turn::note_end,
+        gates::note_end,
         away::look,
         tamper::repair,
         review::watch_files,
@@ -76,6 +77,9 @@ fn failure(it: &ReviewLoop, now: Now) -> Option<Decision> {
     match effect {
         Effect::Commit(_) if failure.kind == FailureKind::Moved => Some(moving::replan(it)),
         Effect::Push { .. } => push::failed(it, failure, now),
+        Effect::Spawn(spawn) if spawn.command.is_some() => {
+            gates::spawn_failed(it, &spawn.run, &failure.said, now)
+        }
         Effect::Spawn(spawn) => failures::spawn_failed(it, spawn, failure, now),
         Effect::Replace { .. }
         | Effect::Take { .. }

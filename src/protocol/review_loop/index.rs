@@ -72,8 +72,11 @@ impl Index {
     fn forget_what_was_used(&mut self) {
         self.answer = None;
         self.failed = None;
-        let known = self.memory.turn.as_ref().and_then(|turn| turn.run.as_ref());
-        self.ended.take_if(|end| known.is_none_or(|running| running.run != end.run));
+        let turn = self.memory.turn.as_ref();
+        let runs = turn.and_then(|turn| turn.run.as_ref()).map(|running| &running.run);
+        let checks = turn.and_then(|turn| turn.checks.as_ref());
+        let gate = checks.and_then(|checks| checks.running.as_ref()).map(|(run, _)| run);
+        self.ended.take_if(|end| runs != Some(&end.run) && gate != Some(&end.run));
     }
 
     fn absorb_intent(&mut self, key: &Key, effect: &Effect) {

@@ -23,6 +23,10 @@ pub(super) struct Memory {
     pub(super) archived: BTreeSet<String>,
     /// The digest of each review file as its author, or nobody, left it (LP-17).
     pub(super) authored: BTreeMap<String, String>,
+    /// The gates that were found, while the owner names none (LP-22).
+    pub(super) gates: Vec<String>,
+    /// The owner knows that there is no gate (LP-22).
+    pub(super) told_of_gates: bool,
     /// The owner knows that there is no map of the code (LP-18).
     pub(super) told_of_map: bool,
     pub(super) holds: Vec<Hold>,
@@ -91,8 +95,41 @@ pub(super) struct Turn {
     pub(super) session: Option<String>,
     /// What the tries of this turn changed, as we saw it when the last of them had ended.
     pub(super) left: Option<Left>,
+    /// What we checked ourselves before the flag that lies there is accepted.
+    #[serde(default)]
+    pub(super) checks: Option<Checks>,
     /// The owner resumed: what they changed meanwhile is theirs, so we must look once more.
     pub(super) look_again: bool,
+}
+
+/// How far our own checks of one flag have come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Checks {
+    pub(super) flag: Digest,
+    /// What the run loosened (LP-30); `None`: not looked at yet.
+    pub(super) weakened: Option<Vec<String>>,
+    /// Gates that passed on this tree.
+    pub(super) passed: Vec<String>,
+    pub(super) running: Option<(RunId, String)>,
+    pub(super) failed: Option<Failed>,
+    /// The gates left the tree as it was.
+    pub(super) untouched: bool,
+}
+
+/// A gate that did not pass.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Failed {
+    pub(super) gate: String,
+    pub(super) how: String,
+    /// The end of its output, for the next prompt.
+    pub(super) output: String,
+}
+
+impl Checks {
+    pub(super) fn new(flag: Digest) -> Self {
+        let (weakened, running, failed) = (None, None, None);
+        Self { flag, weakened, passed: Vec::new(), running, failed, untouched: false }
+    }
 }
 
 /// The repository when the last run of the turn began.
@@ -139,6 +176,9 @@ pub(super) struct Left {
 pub(super) struct Refusals {
     pub(super) in_a_row: u32,
     pub(super) last: Option<String>,
+    /// What a failed gate printed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) output: Option<String>,
 }
 
 /// Why the loop waits for its owner.
@@ -216,6 +256,8 @@ impl Memory {
                     self.authored.insert(name.to_owned(), digest);
                 }
             }
+            ("gates", _) => self.gates = read(value).unwrap_or_default(),
+            ("told-of-gates", _) => self.told_of_gates = read(value).unwrap_or_default(),
             ("told-of-map", _) => self.told_of_map = read(value).unwrap_or_default(),
             ("archived", digest) => insert_or_remove(&mut self.archived, digest, value),
             (other, _) => panic!("BUG: this version does not know the memo `{other}`"),
@@ -267,6 +309,7 @@ impl Turn {
             ended: None,
             session: None,
             left: None,
+            checks: None,
             look_again: false,
         }
     }

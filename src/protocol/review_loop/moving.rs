@@ -3,6 +3,7 @@
 use super::{
     ReviewLoop, STATE, flag,
     flag::{Bench, Verdict},
+    gates::{self, Stand},
     hold::{self, Reason},
     memory::{Anchor, LoopState, Moving, PushDue, Refusals, Step, Turn},
     review, secrets, summary,
@@ -63,7 +64,7 @@ fn refuse(it: &ReviewLoop, turn: &Turn, rejection: Rejection, seen: Option<&Dige
     let in_a_row = it.index.memory.refusals.in_a_row + 1;
     let words = rejection.to_string();
     take_flag(&mut decision, &rejection, seen);
-    decision.remember("refusals", Refusals { in_a_row, last: Some(words.clone()) });
+    decision.remember("refusals", gates::refusals(in_a_row, words.clone(), turn));
     decision.remember("turn", after_refusal(turn));
     if in_a_row >= it.limits.max_rejections {
         let summary = format!("{in_a_row} flags in a row were refused; the last: {words}");
@@ -80,7 +81,7 @@ fn forbid(it: &ReviewLoop, turn: &Turn, rejection: Rejection, seen: &Digest) -> 
     let words = rejection.to_string();
     let in_a_row = it.index.memory.refusals.in_a_row + 1;
     take_flag(&mut decision, &rejection, Some(seen));
-    decision.remember("refusals", Refusals { in_a_row, last: Some(words.clone()) });
+    decision.remember("refusals", gates::refusals(in_a_row, words.clone(), turn));
     decision.remember("turn", after_refusal(turn));
     let mut reason =
         Reason::new("LP-03", seen.short(), format!("invalid transition: {}", rejection.found));
@@ -103,7 +104,7 @@ fn take_flag(decision: &mut crate::model::Builder, rejection: &Rejection, seen: 
 /// The run that wrote it may go on and try again; one that has ended is started anew, once we know what it left.
 fn after_refusal(turn: &Turn) -> Turn {
     let ended = turn.ended.clone().filter(|ended| !ended.looked);
-    Turn { refused: turn.run.is_some() || ended.is_some(), ended, ..turn.clone() }
+    Turn { refused: turn.run.is_some() || ended.is_some(), ended, checks: None, ..turn.clone() }
 }
 
 /// LP-27: the flag is good, its run still lives. It has some time to exit, then we end it.
@@ -135,7 +136,7 @@ pub(super) fn settle_deadline(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<
     (at > now.ticks && !it.index.is_stopping()).then_some(Deadline { at, why: "settle" })
 }
 
-/// The flag is in order; now the review files must bear it out.
+/// The flag is in order; now the review files and our own checks must bear it out.
 fn accept_if_true(
     it: &ReviewLoop,
     turn: &Turn,
@@ -144,9 +145,13 @@ fn accept_if_true(
     now: Now,
 ) -> Decision {
     let state = it.index.memory.state.as_ref();
-    match state.map_or(Ok(()), |state| review::check(it, state, row.said)) {
-        Ok(()) => accept(it, turn, row, file, now),
-        Err(rejection) => refuse(it, turn, rejection, Some(&file.digest)),
+    if let Err(rejection) = state.map_or(Ok(()), |state| review::check(it, state, row.said)) {
+        return refuse(it, turn, rejection, Some(&file.digest));
+    }
+    match gates::stand(it, turn, row.said, &file.digest) {
+        Stand::Passed => accept(it, turn, row, file, now),
+        Stand::Open(decision) => decision,
+        Stand::Refused(rejection) => refuse(it, turn, rejection, Some(&file.digest)),
     }
 }
 

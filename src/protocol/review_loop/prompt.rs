@@ -1,7 +1,7 @@
 //! What an agent is told. Text from the repository is quoted as data, capped and fenced (SE-03).
 
 use super::{
-    CODEBASE, COMMENTS, MANDATES, RESPONSE, ReviewLoop, STATE, flag,
+    CODEBASE, COMMENTS, MANDATES, RESPONSE, ReviewLoop, STATE, flag, gates,
     memory::LoopState,
     review,
     table::{self, Holder, Phase},
@@ -19,6 +19,7 @@ pub(super) fn prompt(it: &ReviewLoop, state: &LoopState, run: &RunId) -> String 
         mandated(it, state),
         job(state),
         ground_rules(it),
+        our_gates(it, state, &nonce),
         flag_to_write(state),
         last_refusal(it, &nonce),
         quoted(it, state, &nonce),
@@ -131,6 +132,20 @@ fn ground_rules(it: &ReviewLoop) -> String {
     )
 }
 
+/// LP-22: the agent may run them first; we run them in any case.
+fn our_gates(it: &ReviewLoop, state: &LoopState, nonce: &str) -> String {
+    let gates = gates::gates(it);
+    let runs = matches!(state.phase, Phase::Execute | Phase::Verify);
+    if gates.is_empty() || !runs {
+        return String::new();
+    }
+    format!(
+        "The supervisor runs these commands itself before it accepts your work. A change that weakens them, their scripts, CI \
+         or lint settings, or that deletes or skips tests, goes to the owner:\n{}",
+        fence("gates", &gates.join("\n"), nonce, QUOTE_MAX)
+    )
+}
+
 fn flag_to_write(state: &LoopState) -> String {
     let mut text = format!(
         "When you are done, write `{}` as your last act (write it to a temporary name and rename it), then exit. \
@@ -153,13 +168,18 @@ fn flag_to_write(state: &LoopState) -> String {
 }
 
 fn last_refusal(it: &ReviewLoop, nonce: &str) -> String {
-    match &it.index.memory.refusals.last {
-        Some(words) => format!(
-            "Your last flag was refused and taken away. The reason, with what you wrote quoted as data:\n{}",
-            fence("refusal", words, nonce, QUOTE_MAX)
-        ),
-        None => String::new(),
-    }
+    let refusals = &it.index.memory.refusals;
+    let Some(words) = &refusals.last else { return String::new() };
+    let output = refusals.output.as_ref().map_or(String::new(), |output| {
+        format!(
+            "\n\nWhat the gate printed, as data:\n{}",
+            fence("output", output, nonce, QUOTE_MAX)
+        )
+    });
+    format!(
+        "Your last flag was refused and taken away. The reason, with what you wrote quoted as data:\n{}{output}",
+        fence("refusal", words, nonce, QUOTE_MAX)
+    )
 }
 
 fn quoted(it: &ReviewLoop, state: &LoopState, nonce: &str) -> String {

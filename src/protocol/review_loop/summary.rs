@@ -3,10 +3,10 @@
 use super::{
     ReviewLoop,
     hold::{self, Reason},
-    memory::{LoopState, Turn},
+    memory::{Checks, LoopState, Turn},
     table::Phase,
 };
-use crate::model::{Builder, Now, Severity};
+use crate::model::{Builder, Now, Severity, clip};
 use std::time::Duration;
 
 /// The completion of the whole loop is worth a word, and nothing to do.
@@ -41,6 +41,9 @@ pub(super) fn summary(it: &ReviewLoop, state: &LoopState, now: Now) -> String {
         (_, _, Some(cause)) => format!("away: {}", cause.subject),
         (Some(Turn { run: Some(running), .. }), ..) => {
             format!("{who} works for {}", short(now.ticks.since(running.ticks)))
+        }
+        (Some(Turn { checks: Some(Checks { running: Some((_, gate)), .. }), .. }), ..) => {
+            format!("the gate `{}` runs", clip(gate, 60))
         }
         (Some(Turn { not_before: Some(at), .. }), ..) if at.left(now).is_some() => {
             format!("{who} starts again in {}", short(at.left(now).unwrap_or_default()))

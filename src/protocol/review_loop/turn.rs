@@ -1,7 +1,7 @@
 //! One turn: lease the tree, look at it, start the agent, note its end. It judges no flag.
 
 use super::{
-    COMMENTS, RESPONSE, ReviewLoop, STATE, flag,
+    COMMENTS, RESPONSE, ReviewLoop, STATE, flag, gates,
     hold::{self, Reason},
     leavings::{answer, ask_snapshot, cannot_look, without},
     memory::{Ended, LoopState, Running, Start, Turn},
@@ -142,6 +142,10 @@ fn start(
     }
     next.run = Some(Running { run, since: now.wall, ticks: now.ticks });
     next.not_before = None;
+    next.checks = None;
+    if let Some(gates) = gates::found_now(it) {
+        decision.remember("gates", gates);
+    }
     next.mandates = it.index.whole(super::MANDATES).map(|file| file.digest.clone());
     decision.remember("turn", next);
     decision.finish()

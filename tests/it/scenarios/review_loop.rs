@@ -45,6 +45,16 @@ struct Scene {
     mandates_changed: bool,
     /// What each review file held when we last looked.
     authored: std::collections::BTreeMap<String, String>,
+    /// The owner has configured the gates `make check` and `make test`.
+    gates: bool,
+    /// The owner was not told yet that there is no gate.
+    gates_untold: bool,
+    /// How each gate ends, in order.
+    gates_end: Vec<Outcome>,
+    /// A file that a gate writes.
+    gate_writes: Option<String>,
+    /// Files as the last commit has them, where the run changed them.
+    committed: std::collections::BTreeMap<String, String>,
     /// Further moments at which to look again.
     later: Vec<String>,
 }
@@ -117,6 +127,11 @@ impl Default for Scene {
             map_untold: false,
             mandates_changed: false,
             authored: Default::default(),
+            gates: false,
+            gates_untold: false,
+            gates_end: Vec::new(),
+            gate_writes: None,
+            committed: Default::default(),
             later: Vec::new(),
         }
     }
@@ -132,6 +147,12 @@ fn with_push() -> Box<dyn agency::protocol::Protocol> {
 
 fn without_git() -> Box<dyn agency::protocol::Protocol> {
     make(false, false)
+}
+
+fn with_gates() -> Box<dyn agency::protocol::Protocol> {
+    let place = Place { repo: "a1b2c3d4".to_owned(), git: true };
+    let gates = ["make check", "make test"].map(str::to_owned).to_vec();
+    Box::new(ReviewLoop::new(place, Limits { gates, ..Limits::default() }))
 }
 
 fn make(git: bool, push: bool) -> Box<dyn agency::protocol::Protocol> {
@@ -158,7 +179,7 @@ fn every_row_and_every_refusal_has_a_folder() {
     let refusals = [
         "LP-03", "LP-04", "LP-05", "LP-06", "LP-07", "LP-08", "LP-10", "LP-11", "LP-19", "LP-20",
         "LP-12", "LP-13", "LP-14", "LP-15", "LP-17", "LP-18", "LP-25", "LP-28", "LP-29", "DM-04",
-        "DM-13", "SU-03", "SU-05", "SU-06",
+        "DM-13", "SU-03", "SU-05", "SU-06", "LP-22", "LP-30",
     ];
     let rows = table::TABLE.iter().map(|row| row.id);
     let missing: Vec<_> = rows.chain(refusals).filter(|id| !words.contains(id)).collect();
@@ -172,6 +193,9 @@ fn check(folder: &Path) {
     let mut world = stage(&scene, folder);
     let before = world.files.clone();
     world.settle().unwrap();
+    for outcome in &scene.gates_end {
+        end_gate(&mut world, &scene, outcome);
+    }
     for wait in &scene.later {
         world.pass(Duration::from_secs(wait.trim_end_matches('s').parse().unwrap()));
         world.settle().unwrap();
@@ -184,6 +208,16 @@ fn check(folder: &Path) {
     let name = folder.strip_prefix(root("")).unwrap().to_str().unwrap();
     golden(&format!("{name}/decision.txt"), &shown.join("\n"));
     check_after(folder, &before, &world);
+}
+
+fn end_gate(world: &mut World, scene: &Scene, outcome: &Outcome) {
+    let gate = world.alive().filter(|run| run.spawn.command.is_some());
+    let run = gate.expect("a gate is running").spawn.run.clone();
+    if let Some(path) = &scene.gate_writes {
+        world.write(path, "written by a gate\n");
+    }
+    world.end_run(&run, outcome.clone());
+    world.settle().unwrap();
 }
 
 /// `after/` holds exactly the files that changed; a file that is gone is listed in `after/GONE`.
@@ -220,6 +254,8 @@ fn check_after(folder: &Path, before: &std::collections::BTreeMap<RelPath, Entry
 fn stage(scene: &Scene, folder: &Path) -> World {
     let make = if !scene.git {
         without_git
+    } else if scene.gates {
+        with_gates
     } else if scene.push {
         with_push
     } else {
@@ -229,6 +265,9 @@ fn stage(scene: &Scene, folder: &Path) -> World {
     world.git = scene.git;
     world.owner_is_faster = scene.owner_is_faster;
     world.write("README.md", "the project\n");
+    for (path, text) in &scene.committed {
+        world.write(path, text.as_str());
+    }
     if scene.git {
         world.commit_all("the owner's first commit");
     }
@@ -312,7 +351,7 @@ fn begin(world: &mut World, scene: &Scene, state: &SceneState, mandates: Option<
     });
     let start = (scene.git && scene.run != Run::None).then_some(start);
     let turn = serde_json::json!({"opened": scene.turn_opened, "failures": scene.failures, "not_before": null,
-        "round_limit": 8, "start": start, "run": running, "mandates": mandates, "refused": false, "ended": ended, "left": left, "look_again": false});
+        "round_limit": 8, "start": start, "run": running, "mandates": mandates, "checks": null, "refused": false, "ended": ended, "left": left, "look_again": false});
     let mut memos = vec![
         ("state", loop_state.clone()),
         ("turn", turn),
@@ -321,6 +360,9 @@ fn begin(world: &mut World, scene: &Scene, state: &SceneState, mandates: Option<
     if scene.git {
         memos
             .push(("anchor", serde_json::json!({"branch": "main", "commit": world.heads["main"]})));
+    }
+    if !scene.gates_untold {
+        memos.push(("told-of-gates", serde_json::json!(true)));
     }
     if !scene.map_untold {
         memos.push(("told-of-map", serde_json::json!(true)));
