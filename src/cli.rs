@@ -2,6 +2,7 @@
 
 mod ask;
 mod check;
+mod completions;
 mod context;
 mod demo;
 mod doctor;
@@ -14,6 +15,7 @@ mod protocol;
 mod review_loop;
 mod run;
 mod runs;
+mod service;
 mod show;
 mod status;
 
@@ -22,6 +24,12 @@ use context::Context;
 use exit::Exit;
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// The same sources give the same words: a packager names the commit, nothing else does.
+fn version() -> String {
+    let commit = option_env!("AGENCY_COMMIT").map(|commit| format!(" ({commit})"));
+    env!("CARGO_PKG_VERSION").to_owned() + &commit.unwrap_or_default()
+}
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -35,7 +43,7 @@ Exit codes: 0 fine, 1 a finding or a refusal, 2 usage or configuration, 3 our fa
 
 /// Runs AI coding CLIs on your repositories, judges what they write, and calls you when a rule is broken.
 #[derive(Parser)]
-#[command(name = "agency", version, after_help = AFTER_HELP)]
+#[command(name = "agency", version = version(), after_help = AFTER_HELP)]
 struct Cli {
     /// The configuration (default: $AGENCY_CONFIG, ~/.config/agency/agency.yaml, /etc/agency/agency.yaml)
     #[arg(long, global = true, value_name = "FILE")]
@@ -65,9 +73,16 @@ enum Verb {
     /// Let a held repository go on; resolves the causes it waited for
     Resume(ask::ResumeArgs),
     /// Let the repository's own `agency.yaml` count as it is now
+    #[command(after_help = "Example:\n  agency trust --repo ~/src/shop")]
     Trust(ask::PlainArgs),
     /// Take over a repository that this machine does not know: a clone, a copy, another box's
+    #[command(after_help = "Example:\n  agency adopt --repo ~/src/shop")]
     Adopt(ask::PlainArgs),
+    /// The daemon under the machine's service manager (systemd, launchd)
+    #[command(subcommand)]
+    Service(service::Verb),
+    Completions(completions::CompletionArgs),
+    Man(completions::ManArgs),
     Journal(journal::Args),
     Protocol(protocol::Args),
     /// The review loop: begin it, look at it, put it right
@@ -107,6 +122,9 @@ fn dispatch(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Resume(args) => ask::resume(context, &args),
         Verb::Trust(_) => ask::trust(context),
         Verb::Adopt(_) => ask::adopt(context),
+        Verb::Service(verb) => service::run(verb),
+        Verb::Completions(args) => completions::complete(&args),
+        Verb::Man(args) => completions::man(&args),
         Verb::Journal(args) => journal::run(context, &args),
         Verb::Protocol(args) => protocol::run(&args),
         Verb::Loop(verb) => review_loop::run(context, verb),

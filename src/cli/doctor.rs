@@ -1,13 +1,14 @@
 //! `agency doctor`: what this machine lacks for the work, each with the fix. It changes nothing.
 
+mod agents;
+mod machine;
+
 use super::context::Context;
 use super::exit::Exit;
 use super::show;
-use crate::config::{Config, Start};
+use crate::config::Config;
 use crate::escalate;
-use crate::run::profile;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
 
 /// Look for what would be in the way, and say how to mend it
 #[derive(clap::Args)]
@@ -18,28 +19,39 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Fewer watches than this are used up by a few large repositories.
-const WATCHES: u64 = 65_536;
-
+/// One thing that was looked at.
 #[derive(Serialize)]
 struct Check {
     name: String,
     fine: bool,
     found: String,
     /// What to do about it, if something is to be done.
-    fix: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+}
+
+impl Check {
+    fn fine(name: &str, found: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), fine: true, found: found.into(), fix: None }
+    }
+
+    fn wrong(name: &str, found: impl Into<String>, fix: &str) -> Self {
+        let fix = Some(fix.to_owned());
+        Self { name: name.to_owned(), fine: false, found: found.into(), fix }
+    }
+
+    /// Fine, with a word of advice.
+    fn hint(mut self, fix: &str) -> Self {
+        self.fix = Some(fix.to_owned());
+        self
+    }
 }
 
 pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
     let config = context.config()?;
-    let mut checks = vec![channels(context, &config), git(context), watches(), isolation()];
-    checks.push(Check {
-        name: "state".to_owned(),
-        fine: true,
-        found: context.state_dir()?.path().display().to_string(),
-        fix: None,
-    });
-    checks.extend(config.agents.keys().map(|name| agent(context, &config, name)));
+    let mut checks = vec![channels(context, &config)];
+    checks.extend(machine::checks(context)?);
+    checks.extend(agents::checks(context, &config));
     if args.json {
         show::json(&checks)?;
     } else {
@@ -52,7 +64,7 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
 fn print(check: &Check) {
     let mark = if check.fine { "ok" } else { "!!" };
     anstream::println!("{mark}  {:<12} {}", check.name, check.found);
-    if let Some(fix) = check.fix.filter(|_| !check.fine) {
+    if let Some(fix) = &check.fix {
         anstream::println!("    {:<12} {fix}", "");
     }
 }
@@ -63,67 +75,13 @@ fn channels(context: &Context, config: &Config) -> Check {
     let names = channels.names().join(", ");
     let broken: Vec<_> =
         channels.problems().iter().map(|(name, why)| format!("{name}: {why}")).collect();
-    let found = match (names.is_empty(), broken.is_empty()) {
-        (true, _) => {
-            "no channel is configured: what is wrong is only shown by `agency status`".to_owned()
+    let fix = "set `escalation` in agency.yaml, then run `agency escalate --test`";
+    match (names.is_empty(), broken.is_empty()) {
+        (_, false) => Check::wrong("channels", broken.join("; "), fix),
+        (true, true) => {
+            let found = "no channel is configured: what is wrong is only shown by `agency status`";
+            Check::wrong("channels", found, fix)
         }
-        (false, true) => names.clone(),
-        (false, false) => broken.join("; "),
-    };
-    let fix = Some("set `escalation` in agency.yaml, then run `agency escalate --test`");
-    Check { name: "channels".to_owned(), fine: !names.is_empty() && broken.is_empty(), found, fix }
-}
-
-fn git(context: &Context) -> Check {
-    let found = on_path(context, "git");
-    let fix = Some("install git; without it nothing is committed");
-    Check { name: "git".to_owned(), fine: found.is_some(), found: place(found.as_deref()), fix }
-}
-
-fn agent(context: &Context, config: &Config, name: &str) -> Check {
-    let found = match &config.agents[name].start {
-        Start::Profile(profile) => {
-            context.env.get("PATH").and_then(|path| profile::find(*profile, path))
-        }
-        Start::Command(command) => command.first().and_then(|program| on_path(context, program)),
-    };
-    let fix = Some(
-        "install its CLI and sign in once, or set `command` for this agent; unused agents do not matter",
-    );
-    Check { name: name.to_owned(), fine: found.is_some(), found: place(found.as_deref()), fix }
-}
-
-fn watches() -> Check {
-    let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/fs/inotify/{name}")).ok();
-    let limit = read("max_user_watches").and_then(|text| text.trim().parse::<u64>().ok());
-    let found = limit.map_or("no file events here: we look by the clock".to_owned(), |limit| {
-        format!("{limit} file watches allowed")
-    });
-    let fix =
-        Some("sysctl fs.inotify.max_user_watches=524288; beyond the limit we look by the clock");
-    Check {
-        name: "watches".to_owned(),
-        fine: limit.is_none_or(|limit| limit >= WATCHES),
-        found,
-        fix,
+        (false, true) => Check::fine("channels", names),
     }
-}
-
-/// SE-05: what is live is said plainly.
-fn isolation() -> Check {
-    let found =
-        "shared user: what agents do against the rules is detected, not prevented".to_owned();
-    Check { name: "isolation".to_owned(), fine: true, found, fix: None }
-}
-
-fn on_path(context: &Context, program: &str) -> Option<PathBuf> {
-    if program.contains('/') {
-        return Some(PathBuf::from(program)).filter(|path| path.is_file());
-    }
-    let dirs = std::env::split_paths(context.env.get("PATH")?).collect::<Vec<_>>();
-    dirs.into_iter().map(|dir| dir.join(program)).find(|path| path.is_file())
-}
-
-fn place(found: Option<&Path>) -> String {
-    found.map_or("not found".to_owned(), |path| path.display().to_string())
 }

@@ -1,13 +1,17 @@
 //! `agency status`: every repository that this machine remembers, what happens there, and what waits for the owner.
 
+mod screen;
+
 use super::context::Context;
 use super::exit::Exit;
 use super::show;
+use crate::clock;
 use crate::config::Config;
 use crate::escalate::{self, DeliveryState, Outbox, Record, State};
 use crate::repository::Known;
 use crate::run::history::{self, RunRecord};
 use crate::workspace::{ProtocolStatus, RepoStatus};
+use screen::Screen;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
@@ -20,7 +24,7 @@ use std::time::Duration;
     after_help = "Examples:\n  agency status\n  agency status --watch\n  agency status --json | jq '.repos[] | select(.held)'"
 )]
 pub(super) struct Args {
-    /// Show it again every second
+    /// A full-screen view that is kept current; without a terminal, each change
     #[arg(long, conflicts_with = "json")]
     watch: bool,
     /// For machines
@@ -47,6 +51,8 @@ struct Repo {
     notes: Vec<String>,
     protocols: Vec<ProtocolStatus>,
     runs: Vec<RunRecord>,
+    /// What runs that ended today (UTC) cost, as far as they say so.
+    cost_today_usd: f64,
     escalations: Vec<Record>,
 }
 
@@ -63,20 +69,42 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn watch(context: &Context) -> anyhow::Result<Exit> {
-    let terminal = std::io::stdout().is_terminal();
+    if std::io::stdout().is_terminal() {
+        let screen = Screen::open()?;
+        while {
+            let status = gather(context)?;
+            screen.draw(&format!("{}\n\n{}", headline(&status), text(&status)))?;
+            screen.wait()
+        } {}
+        return Ok(Exit::Fine);
+    }
     let mut last = String::new();
     loop {
         let now = text(&gather(context)?);
-        if terminal {
-            // Home, the new text, then whatever is left of the old one goes.
-            anstream::print!("\x1b[H{}\x1b[J", now.replace('\n', "\x1b[K\n"));
-        } else if now != last {
+        if now != last {
             anstream::println!("{now}");
         }
         std::io::Write::flush(&mut std::io::stdout())?;
         last = now;
         std::thread::sleep(Duration::from_secs(1));
     }
+}
+
+/// Everything in one line: what an owner wants to know from across the room.
+fn headline(status: &Status) -> String {
+    let runs: usize = status.repos.iter().map(|repo| repo.runs.len()).sum();
+    let held = status.repos.iter().filter(|repo| repo.held).count();
+    let cost: f64 = status.repos.iter().map(|repo| repo.cost_today_usd).sum();
+    let waits = match held {
+        0 => "nothing waits for you".to_owned(),
+        1 => "1 repository waits for you".to_owned(),
+        held => format!("{held} repositories wait for you"),
+    };
+    let time = clock::now().wall.format("%H:%M:%SZ");
+    format!(
+        "agency  {time}  {} repositories · {runs} runs · ${cost:.2} today · {waits} · Ctrl-C leaves",
+        status.repos.len()
+    )
 }
 
 fn gather(context: &Context) -> anyhow::Result<Status> {
@@ -94,6 +122,9 @@ fn gather(context: &Context) -> anyhow::Result<Status> {
 fn repo(known: &Known) -> Repo {
     let status = RepoStatus::read(&known.folder).unwrap_or_default();
     let mut runs = history::list(&known.folder.join("runs"));
+    let today = clock::now().wall.date_naive();
+    let ended = runs.iter().filter(|run| run.ended_at.is_some_and(|at| at.date_naive() == today));
+    let cost_today_usd = ended.filter_map(|run| run.cost_usd).sum();
     runs.retain(|run| run.state == "running");
     let mut escalations = Outbox::list(&known.folder.join("outbox"));
     escalations.retain(|record| record.state != State::Resolved);
@@ -104,6 +135,7 @@ fn repo(known: &Known) -> Repo {
         notes: status.notes,
         protocols: status.protocols,
         runs,
+        cost_today_usd,
         escalations,
     }
 }

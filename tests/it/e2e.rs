@@ -14,6 +14,7 @@ mod owner;
 mod parked;
 mod service;
 pub(crate) mod stage;
+mod stranger;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) mod tracer;
 mod trials;
