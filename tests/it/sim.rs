@@ -1,389 +1,65 @@
-//! Seeded simulation of the review loop: agents that lie, stall, write half a file, write twice, edit the state, commit by
-//! themselves or die; an owner who works beside them; a daemon that is killed between any two effects.
-//! The checkers know the specification by themselves: they share no code with the table.
+//! A million decisions of the review loop in random worlds, every day. The worlds are in `tests/sim`.
 
-mod dice;
+use agency_sim::review_loop::play;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::world::{Entry, Killed, MakeProtocol, World};
-use agency::model::*;
-use agency::protocol::review_loop::{Limits, Place, ReviewLoop};
-use dice::Dice;
-use serde_json::{Value, json};
-use std::{collections::BTreeSet, time::Duration};
+/// Journalled decisions; questions that are answered with "nothing to do now" do not count.
+const EVERYDAY: u64 = 1_000_000;
 
-const STATE: &str = ".review-loop-state.json";
-const FLAG: &str = ".agent-status.json";
-const STEPS: &str = "1,6.5,11b";
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
 
-/// Spec 1 §1 and LP-02, written down once more: phase, holder, status → phase, holder.
-const LEGAL: &[(&str, &str, &str, &str, &str)] = &[
-    ("propose", "claude-code", "proposed", "review", "codex"),
-    ("review", "codex", "approved", "execute", "claude-code"),
-    ("review", "codex", "reviewed", "review", "claude-code"),
-    ("review", "claude-code", "proposed", "review", "codex"),
-    ("review", "claude-code", "revised", "review", "codex"),
-    ("execute", "claude-code", "executed", "verify", "codex"),
-    ("verify", "codex", "verified-clean", "advance", ""),
-    ("verify", "codex", "reviewed", "verify", "claude-code"),
-    ("verify", "claude-code", "executed", "verify", "codex"),
-    ("verify", "claude-code", "revised", "verify", "codex"),
-];
+/// What the threads share.
+#[derive(Default)]
+struct Tally {
+    next: AtomicU64,
+    decisions: AtomicU64,
+    asked: AtomicU64,
+    kills: AtomicU64,
+}
 
-fn make() -> Box<dyn agency::protocol::Protocol> {
-    let place = Place { repo: "a1b2c3d4".to_owned(), git: true };
-    Box::new(ReviewLoop::new(place, Limits::default()))
+impl Tally {
+    /// Plays seed after seed until there are decisions enough, or until the last seed that was asked for.
+    fn play(&self, end: Option<u64>) {
+        while self.decisions.load(Relaxed) < EVERYDAY || end.is_some() {
+            let seed = self.next.fetch_add(1, Relaxed);
+            if end.is_some_and(|end| seed >= end) {
+                return;
+            }
+            let played = play(seed);
+            self.decisions.fetch_add(played.decisions().len() as u64, Relaxed);
+            self.asked.fetch_add(played.asked(), Relaxed);
+            self.kills.fetch_add(played.kills().into(), Relaxed);
+        }
+    }
 }
 
 // covers: LP-01, LP-02, LP-09, LP-10, LP-19, LP-27, LP-28, DM-05, DM-06
 #[test]
 fn no_seed_breaks_the_loop() {
-    let seeds = std::env::var("AGENCY_SIM_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(200);
-    let first = std::env::var("AGENCY_SIM_FIRST").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
-    let mut decisions = 0;
-    for seed in first..first + seeds {
-        decisions += play(seed);
-    }
-    eprintln!("{seeds} seeds from {first}: {decisions} decisions, none broke a rule");
+    let first = number("AGENCY_SIM_FIRST").unwrap_or(1);
+    let end = number("AGENCY_SIM_SEEDS").map(|seeds| first + seeds);
+    let tally = Tally { next: AtomicU64::new(first), ..Tally::default() };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| tally.play(end));
+        }
+    });
+    let Tally { next, decisions, asked, kills } = tally;
+    let last = end.unwrap_or(next.into_inner()) - 1;
+    eprintln!(
+        "seeds {first} to {last}: {decisions:?} decisions ({asked:?} asked for, {kills:?} kills), none broke a rule"
+    );
+    assert!(end.is_some() || decisions.into_inner() >= EVERYDAY);
 }
 
 // The seed is all there is to a run: the same one replays exactly.
 #[test]
 fn a_seed_replays_exactly() {
-    assert_eq!(play(7), play(7));
-}
-
-struct Play {
-    world: World,
-    dice: Dice,
-    seed: u64,
-    kills: u32,
-    /// Contents that no commit of ours may hold.
-    owners_work: BTreeSet<Digest>,
-    owner_files: u32,
-}
-
-fn change_request(round: &Value, n: u64) -> String {
-    format!(
-        "### CR-001: wish {n}\n- **ID**: CR-001\n- **Round**: {round}\n- **Severity**: medium\n\
-         - **Category**: quality\n- **File(s)**: src/work.rs:1\n- **Status**: open\n"
-    )
-}
-
-fn play(seed: u64) -> usize {
-    let start = "2026-01-01T00:00:00Z".parse().unwrap();
-    let world = World::new(make as MakeProtocol, start);
-    let (dice, owners_work) = (Dice::new(seed), BTreeSet::new());
-    let mut play = Play { world, dice, seed, kills: 0, owners_work, owner_files: 0 };
-    play.world.write("README.md", "the project\n");
-    play.world.commit_all("the owner's first commit");
-    play.settle();
-    let id = play.world.command(Verb::Init, &[("steps", STEPS)]);
-    play.settle();
-    assert!(
-        play.world.replies.contains_key(&id) || play.kills > 0,
-        "seed {seed}: init is not answered"
-    );
-    for event in 1..=60 {
-        play.turn_of_events();
-        if event % 10 == 0 {
-            play.check();
-        }
-    }
-    play.finish_honestly();
-    play.world.decisions.len()
-}
-
-impl Play {
-    /// Lets the daemon work; it may be killed at any effect, again and again, and is started anew.
-    fn settle(&mut self) {
-        if self.dice.one_in(3) {
-            self.world.fuse = Some(self.dice.below(12));
-        }
-        let mut result = self.world.settle();
-        while let Err(Killed) = result {
-            self.kills += 1;
-            self.world.fuse = self.dice.one_in(2).then(|| self.dice.below(12));
-            result = self.world.restart();
-            if result.is_ok() {
-                result = self.world.settle();
-            }
-        }
-        self.world.fuse = None;
-    }
-
-    fn turn_of_events(&mut self) {
-        match self.dice.below(12) {
-            0 => self.owner_works(),
-            1 => self.owner_goes_away(),
-            2 => self.resume(),
-            3 => self.someone_edits_the_state(),
-            4 => self.by_hand(),
-            _ => self.agent_acts(),
-        }
-        self.settle();
-        let wait = Duration::from_millis(self.dice.below(400_000).into());
-        self.world.pass(wait);
-        self.settle();
-    }
-
-    fn state(&self) -> Value {
-        self.world
-            .bytes(STATE)
-            .and_then(|bytes| serde_json::from_slice(bytes).ok())
-            .unwrap_or_default()
-    }
-
-    fn owner_works(&mut self) {
-        self.owner_files += 1;
-        let text = format!("the owner's work {}\n", self.owner_files);
-        self.owners_work.insert(Digest::of(text.as_bytes()));
-        // Only between runs: what changes during a run counts as the run's.
-        if self.world.alive().is_none() {
-            self.world.write(&format!("owner/{}.rs", self.dice.below(3)), text);
-        }
-    }
-
-    fn owner_goes_away(&mut self) {
-        let head = self.world.heads["main"].clone();
-        self.world.heads.entry("feature".to_owned()).or_insert(head);
-        self.world.branch = Some("feature".to_owned());
-        let spawned = self.world.runs.len();
-        self.settle();
-        assert_eq!(self.world.runs.len(), spawned, "seed {}: started while away", self.seed);
-        self.world.branch = Some("main".to_owned());
-        // The new ref is there for good now; later switches change nothing that a run could be blamed for.
-    }
-
-    fn resume(&mut self) {
-        self.world.look();
-        self.world.command(Verb::Resume, &[]);
-    }
-
-    fn someone_edits_the_state(&mut self) {
-        if self.world.bytes(STATE).is_some() {
-            self.world
-                .write(STATE, format!("{{\"currentStep\": \"11b\", \"n\": {}}}", self.dice.next()));
-        }
-    }
-
-    /// A flag with no run alive.
-    fn by_hand(&mut self) {
-        if self.world.alive().is_none() {
-            self.write_flag();
-        }
-    }
-
-    fn agent_acts(&mut self) {
-        let Some(run) = self.world.alive().map(|run| run.spawn.run.clone()) else { return };
-        if let Some(why) = self.world.runs[&run].stop.clone() {
-            return self.world.end_run(&run, Outcome::Stopped { why });
-        }
-        self.world.write("src/work.rs", format!("work {}\n", self.dice.next()));
-        match self.dice.below(14) {
-            0 => return self.world.end_run(&run, Outcome::Crash { how: "signal 11".to_owned() }),
-            1 => return self.world.end_run(&run, Outcome::Lost),
-            2 => return self.world.end_run(&run, Outcome::Timeout { limit: "silence".to_owned() }),
-            3 => return self.world.end_run(&run, Outcome::UsageLimit { until: None }),
-            4 => return, // it goes on working
-            5 => self.world.commit_all("an agent commits by itself"),
-            6 => self.world.write("deploy.key", "secret"),
-            7 => {
-                let odd =
-                    Unreadable { found: "a named pipe".to_owned(), wanted: "a file".to_owned() };
-                self.world.files.insert(RelPath::fixed(FLAG), Entry::Odd(odd));
-            }
-            _ => self.write_flag(),
-        }
-        if !self.dice.one_in(4) {
-            self.world.end_run(&run, Outcome::Ok);
-        }
-    }
-
-    /// Mostly right, sometimes a lie in one field, sometimes only half of it.
-    fn write_flag(&mut self) {
-        let mut flag = self.right_flag();
-        if flag["status"] == "reviewed" {
-            let round = &self.state()["currentRound"];
-            self.world.write("ENG_REVIEW_COMMENTS.md", change_request(round, self.dice.next()));
-        }
-        let lies = ["agent", "step", "status", "nextAgent", "timestamp"];
-        if self.dice.one_in(3) {
-            let field = lies[self.dice.below(5) as usize];
-            flag[field] = match self.dice.below(4) {
-                0 => json!("codex"),
-                1 => json!(""),
-                2 => json!("2031-01-01T00:00:00Z"),
-                _ => json!(["approved"]),
-            };
-        }
-        let mut text = flag.to_string();
-        if self.dice.one_in(12) {
-            text.truncate(text.len() / 2);
-        }
-        self.world.write(FLAG, text);
-    }
-
-    fn right_flag(&mut self) -> Value {
-        let state = self.state();
-        let legal: Vec<_> = LEGAL
-            .iter()
-            .filter(|(phase, holder, ..)| {
-                state["phase"] == *phase && state["activeAgent"] == *holder
-            })
-            .collect();
-        if legal.is_empty() {
-            return json!({});
-        }
-        let (_, holder, status, _, next) = legal[self.dice.below(legal.len() as u32) as usize];
-        let next = if next.is_empty() { "advance" } else { next };
-        let stamp = self.world.now.wall.to_rfc3339_opts(chrono::SecondsFormat::Nanos, true);
-        json!({"agent": holder, "step": state["currentStep"], "status": status, "nextAgent": next, "timestamp": stamp})
-    }
-
-    /// From here on everybody is honest and the owner helps: the loop must come to its end.
-    fn finish_honestly(&mut self) {
-        for _ in 0..400 {
-            self.world.remove("deploy.key");
-            if self.state()["phase"] == "complete" {
-                return self.check();
-            }
-            self.resume();
-            self.settle();
-            if let Some(run) = self.world.alive().map(|run| run.spawn.run.clone()) {
-                let flag = self.finishing_flag();
-                self.world.write(FLAG, flag.to_string());
-                self.world.end_run(&run, Outcome::Ok);
-            }
-            self.settle();
-            self.commit_owners_work();
-            self.world.pass(Duration::from_secs(120));
-            self.settle();
-        }
-        let last: Vec<_> =
-            self.world.decisions.iter().rev().take(9).map(crate::scenarios::show).collect();
-        panic!("seed {}: the loop never ends: {:#}\n{}", self.seed, self.state(), last.join("\n"));
-    }
-
-    /// The owner commits what they had lying around, so that nothing of it is in the way.
-    fn commit_owners_work(&mut self) {
-        let held = self.world.protocol.status(self.world.now).held.is_some();
-        if held && self.world.alive().is_none() {
-            let mut tree = self.world.head().map(|commit| commit.tree.clone()).unwrap_or_default();
-            for (path, digest) in self.world.tree() {
-                if ![FLAG, "deploy.key"].contains(&path.as_str()) {
-                    tree.insert(path, digest);
-                }
-            }
-            self.world.commit_tree(tree, "the owner commits");
-        }
-    }
-
-    fn finishing_flag(&mut self) -> Value {
-        loop {
-            let flag = self.right_flag();
-            if flag["status"] != "reviewed" {
-                return flag;
-            }
-        }
-    }
-
-    fn check(&self) {
-        let seed = self.seed;
-        let state = self.state();
-        let history = state["history"].as_array().cloned().unwrap_or_default();
-        self.check_history(&history, &state);
-        let ours: Vec<_> = self
-            .world
-            .log("main")
-            .into_iter()
-            .filter(|c| c.message.starts_with("Review loop:"))
-            .collect();
-        assert_eq!(ours.len(), history.len(), "seed {seed}: one commit for each transition");
-        for commit in ours {
-            assert!(
-                !commit.tree.contains_key(&RelPath::fixed(FLAG)),
-                "seed {seed}: a flag was committed"
-            );
-            let parent = commit.parent.as_ref().map(|id| &self.world.commits[id].tree);
-            for (path, digest) in &commit.tree {
-                let new = parent.is_none_or(|tree| tree.get(path) != Some(digest));
-                assert!(
-                    !(new && self.owners_work.contains(digest)),
-                    "seed {seed}: the owner's `{path}` was committed"
-                );
-            }
-        }
-        self.check_talk();
-    }
-
-    /// Every step of the history is a line of the specification, and they follow one another.
-    fn check_history(&self, history: &[Value], state: &Value) {
-        let mut at = ("1".to_owned(), "propose".to_owned());
-        for entry in history {
-            let place = |key: &str| {
-                let text = entry[key].as_str().unwrap();
-                let (step, phase) = text.rsplit_once('/').unwrap();
-                (step.to_owned(), phase.to_owned())
-            };
-            let (from, to) = (place("from"), place("to"));
-            assert_eq!(from, at, "seed {}: the history has a gap", self.seed);
-            let agent = entry["agent"].as_str().unwrap();
-            let legal = LEGAL.iter().any(|(phase, holder, _, next, _)| {
-                let arrives = match *next {
-                    "advance" => to.1 == "complete" || (to.1 == "propose" && to.0 != from.0),
-                    next => to == (from.0.clone(), next.to_owned()),
-                };
-                from.1 == *phase && agent == *holder && arrives
-            });
-            assert!(legal, "seed {}: {entry} is no legal transition", self.seed);
-            at = to;
-        }
-        if !state["phase"].is_null() {
-            assert_eq!(
-                (&state["currentStep"], &state["phase"]),
-                (&json!(at.0), &json!(at.1)),
-                "seed {}",
-                self.seed
-            );
-        }
-    }
-
-    /// One message per cause; nothing is started between a hold and its resolution.
-    fn check_talk(&self) {
-        let mut told = BTreeSet::new();
-        let mut holds: BTreeSet<Cause> = BTreeSet::new();
-        for effect in self
-            .world
-            .decisions
-            .iter()
-            .flat_map(|decision| &decision.effects)
-            .map(|keyed| &keyed.effect)
-        {
-            match effect {
-                Effect::Escalate(escalation) => {
-                    if escalation.holds {
-                        holds.insert(escalation.cause.clone());
-                    }
-                    let tamper = escalation.cause.rule.as_str() == "LP-11";
-                    let fresh = told.insert(escalation.cause.clone());
-                    assert!(
-                        fresh || tamper,
-                        "seed {}: told twice: {:?}",
-                        self.seed,
-                        escalation.cause
-                    );
-                }
-                Effect::Resolve { cause, .. } => drop(holds.remove(cause)),
-                Effect::Spawn(spawn) => {
-                    assert!(
-                        holds.is_empty(),
-                        "seed {}: {} started while held by {holds:?}",
-                        self.seed,
-                        spawn.run
-                    );
-                }
-                _ => {}
-            }
-        }
-    }
+    let (one, other) = (play(7), play(7));
+    assert!(one.decisions().len() > 50, "there is something to compare");
+    assert_eq!(one.decisions(), other.decisions());
+    assert_eq!((one.asked(), one.kills()), (other.asked(), other.kills()));
 }

@@ -3,6 +3,7 @@
 
 use agency::model::*;
 use agency::protocol::Protocol;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) type Tree = BTreeMap<RelPath, Digest>;
@@ -25,8 +26,11 @@ pub(crate) struct Commit {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Record {
-    Decided(Decision),
+    /// The decision of this number.
+    Decided(usize),
     Done(Key),
+    /// Everything before it that still counts, as after a rotation of the real journal.
+    Snapshot(Decision),
 }
 
 #[derive(Clone, Debug)]
@@ -66,6 +70,8 @@ pub(crate) struct World {
     pub(crate) pushes: Vec<CommitId>,
     pub(crate) push_result: Result<(), Failure>,
     pub(crate) decisions: Vec<Decision>,
+    /// How often the protocol was asked to decide, quiet answers included.
+    pub(crate) asked: u64,
     pub(crate) git: bool,
     /// The owner commits once more, between our next plan and its commit.
     pub(crate) owner_is_faster: bool,
@@ -77,6 +83,8 @@ pub(crate) struct World {
     /// Effects left before the daemon dies; `None`: it lives.
     pub(crate) fuse: Option<u32>,
     seen: BTreeMap<RelPath, FileState>,
+    /// What was hashed last at each path: most files do not change from one look to the next.
+    hashed: RefCell<BTreeMap<RelPath, (Vec<u8>, Digest)>>,
 }
 
 impl World {
@@ -100,6 +108,7 @@ impl World {
             pushes: Vec::new(),
             push_result: Ok(()),
             decisions: Vec::new(),
+            asked: 0,
             git: true,
             owner_is_faster: false,
             worktrees: BTreeMap::new(),
@@ -108,6 +117,7 @@ impl World {
             pending: VecDeque::new(),
             fuse: None,
             seen: BTreeMap::new(),
+            hashed: RefCell::default(),
         }
     }
 
@@ -170,10 +180,22 @@ impl World {
 
     pub(crate) fn tree(&self) -> Tree {
         let plain = |(path, entry): (&RelPath, &Entry)| match entry {
-            Entry::File { bytes, .. } => Some((path.clone(), Digest::of(bytes))),
+            Entry::File { bytes, .. } => Some((path.clone(), self.digest(path, bytes))),
             Entry::Odd(_) => None,
         };
         self.files.iter().filter_map(plain).collect()
+    }
+
+    fn digest(&self, path: &RelPath, bytes: &[u8]) -> Digest {
+        let mut hashed = self.hashed.borrow_mut();
+        match hashed.get(path) {
+            Some((known, digest)) if known == bytes => digest.clone(),
+            _ => {
+                let digest = Digest::of(bytes);
+                hashed.insert(path.clone(), (bytes.to_vec(), digest.clone()));
+                digest
+            }
+        }
     }
 
     pub(crate) fn tree_of(&self, tree: &TreeRef) -> Tree {
@@ -241,8 +263,8 @@ impl World {
             self.protocol.absorb(&Wake::Checkout(self.checkout()));
         }
         for watched in self.protocol.interest().files {
-            let state = self.state_of(&watched.path);
-            if self.seen.get(&watched.path) != Some(&state) {
+            if !self.is_as_seen(&watched.path) {
+                let state = self.state_of(&watched.path);
                 self.seen.insert(watched.path.clone(), state.clone());
                 let file = FileSeen { path: watched.path, state };
                 self.protocol.absorb(&Wake::File(file));
@@ -256,12 +278,23 @@ impl World {
         }
     }
 
+    fn is_as_seen(&self, path: &RelPath) -> bool {
+        match (self.files.get(path), self.seen.get(path)) {
+            (None, Some(FileState::Absent)) => true,
+            (Some(Entry::Odd(now)), Some(FileState::Unreadable(before))) => now == before,
+            (Some(Entry::File { bytes, written }), Some(FileState::Whole(before))) => {
+                before.written == *written && *before.bytes == **bytes
+            }
+            _ => false,
+        }
+    }
+
     fn state_of(&self, path: &RelPath) -> FileState {
         match self.files.get(path) {
             None => FileState::Absent,
             Some(Entry::Odd(odd)) => FileState::Unreadable(odd.clone()),
             Some(Entry::File { bytes, written }) => {
-                let digest = Digest::of(bytes);
+                let digest = self.digest(path, bytes);
                 let seen = match self.seen.get(path) {
                     Some(FileState::Whole(file)) if file.digest == digest => file.seen,
                     _ => self.now,
@@ -278,20 +311,28 @@ impl World {
             self.look();
             let decision = self.protocol.decide(self.now);
             assert_eq!(decision, self.protocol.decide(self.now), "the same facts, another answer");
+            self.asked += 2;
             if decision.is_quiet() {
                 return Ok(());
             }
-            self.decisions.push(decision.clone());
-            self.journal.push(Record::Decided(decision.clone()));
+            self.journal.push(Record::Decided(self.decisions.len()));
+            self.decisions.push(decision);
             self.burn()?;
-            self.protocol.absorb(&Wake::Decided(decision.clone()));
-            self.pending.extend(decision.effects);
+            self.absorb_last_decision();
             self.apply_pending()?;
         }
         panic!(
             "the protocol is never quiet: {:#?}",
             self.decisions.iter().rev().take(3).collect::<Vec<_>>()
         );
+    }
+
+    fn absorb_last_decision(&mut self) {
+        let wake = Wake::Decided(self.decisions.pop().expect("there is one"));
+        self.protocol.absorb(&wake);
+        let Wake::Decided(decision) = wake else { unreachable!("it was put in above") };
+        self.pending.extend(decision.effects.iter().cloned());
+        self.decisions.push(decision);
     }
 
     fn burn(&mut self) -> Result<(), Killed> {
@@ -306,10 +347,10 @@ impl World {
     }
 
     fn apply_pending(&mut self) -> Result<(), Killed> {
-        while let Some(keyed) = self.pending.front().cloned() {
+        // What is not finished when the daemon dies is found again in the journal.
+        while let Some(keyed) = self.pending.pop_front() {
             let wake = self.apply(&keyed);
             self.burn()?;
-            self.pending.pop_front();
             if let Wake::Failed { .. } = wake {
                 self.protocol.absorb(&Wake::Checkout(self.checkout()));
             } else {
@@ -329,15 +370,20 @@ impl World {
         self.protocol = (self.make)();
         self.seen.clear();
         let mut open: Vec<Keyed> = Vec::new();
-        for record in self.journal.clone() {
+        for record in &self.journal {
             match record {
-                Record::Decided(decision) => {
+                Record::Decided(number) => {
+                    let decision = self.decisions[*number].clone();
+                    open.extend(decision.effects.iter().cloned());
+                    self.protocol.absorb(&Wake::Decided(decision));
+                }
+                Record::Snapshot(decision) => {
+                    open.extend(decision.effects.iter().cloned());
                     self.protocol.absorb(&Wake::Decided(decision.clone()));
-                    open.extend(decision.effects);
                 }
                 Record::Done(key) => {
                     self.protocol.absorb(&Wake::Done { key: key.clone() });
-                    open.retain(|keyed| keyed.key != key);
+                    open.retain(|keyed| keyed.key != *key);
                 }
             }
         }
@@ -347,6 +393,33 @@ impl World {
         self.protocol.absorb(&Wake::Checkout(self.checkout()));
         self.pending = open.into();
         self.apply_pending()
+    }
+
+    /// The journal begins anew with what still counts: memory, unfinished effects, and how many decisions there were.
+    pub(crate) fn rotate(&mut self) {
+        let mut memory: BTreeMap<String, serde_json::Value> = BTreeMap::new();
+        let mut open: Vec<Keyed> = Vec::new();
+        for record in self.journal.drain(..) {
+            let decision = match &record {
+                Record::Decided(number) => &self.decisions[*number],
+                Record::Snapshot(decision) => decision,
+                Record::Done(key) => {
+                    open.retain(|keyed| keyed.key != *key);
+                    continue;
+                }
+            };
+            open.extend(decision.effects.iter().cloned());
+            for memo in &decision.memo {
+                match &memo.value {
+                    Some(value) => memory.insert(memo.name.clone(), value.clone()),
+                    None => memory.remove(&memo.name),
+                };
+            }
+        }
+        memory.insert("count".to_owned(), self.decisions.len().into());
+        let memo = memory.into_iter().map(|(name, value)| Memo { name, value: Some(value) });
+        let snapshot = Decision { memo: memo.collect(), effects: open, ..Decision::default() };
+        self.journal.push(Record::Snapshot(snapshot));
     }
 
     fn apply(&mut self, keyed: &Keyed) -> Wake {
@@ -729,6 +802,29 @@ impl World {
 mod tests {
     use super::*;
     use crate::scenarios::quiet_loop;
+
+    // A journal that begins anew says the same as the one before it.
+    #[test]
+    fn a_rotated_journal_brings_everything_back() {
+        let mut world = World::new(quiet_loop, "2026-01-01T00:00:00Z".parse().unwrap());
+        world.write("README.md", "the project");
+        world.commit_all("first");
+        world.command(Verb::Init, &[("steps", "1")]);
+        world.settle().unwrap();
+        let before = world.protocol.status(world.now);
+        let (decisions, run) = (world.decisions.len(), world.alive().unwrap().spawn.run.clone());
+        world.rotate();
+        world.restart().unwrap();
+        world.settle().unwrap();
+        assert_eq!(world.protocol.status(world.now), before);
+        assert_eq!(world.decisions.len(), decisions, "nothing new is decided");
+        world.end_run(&run, Outcome::Ok);
+        world.settle().unwrap();
+        let keys: Vec<_> =
+            world.decisions.iter().flat_map(|decision| &decision.effects).map(|e| &e.key).collect();
+        let different: BTreeSet<_> = keys.iter().collect();
+        assert_eq!(different.len(), keys.len(), "no key is given twice");
+    }
 
     // The stand-in must keep the promises that the real shell is tested for.
     #[test]

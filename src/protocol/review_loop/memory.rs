@@ -15,6 +15,8 @@ pub(super) struct Memory {
     /// How many decisions this loop has journalled; the next one's number.
     pub(super) decisions: u64,
     pub(super) state: Option<LoopState>,
+    /// That state as the file holds it, so that each look compares and nothing is written out again.
+    pub(super) state_file: Option<StateFile>,
     pub(super) turn: Option<Turn>,
     pub(super) refusals: Refusals,
     /// Digests of flags that were judged: none is taken twice (LP-28).
@@ -41,6 +43,12 @@ pub(super) struct Memory {
     pub(super) spent: u64,
     /// Rises with each `resume`, so that a cause that comes back is a new one.
     pub(super) epoch: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct StateFile {
+    pub(super) bytes: Vec<u8>,
+    pub(super) digest: Digest,
 }
 
 /// `.review-loop-state.json` (DESIGN §10).
@@ -239,7 +247,10 @@ impl Memory {
         let value = memo.value.as_ref();
         match memo.name.split_once('/').unwrap_or((&memo.name, "")) {
             ("count", _) => self.decisions = read(value).unwrap_or_default(),
-            ("state", _) => self.state = read(value),
+            ("state", _) => {
+                self.state = read(value);
+                self.state_file = self.state.as_ref().map(StateFile::of);
+            }
             ("turn", _) => self.turn = read(value),
             ("refusals", _) => self.refusals = read(value).unwrap_or_default(),
             ("holds", _) => self.holds = read(value).unwrap_or_default(),
@@ -280,6 +291,13 @@ fn insert_or_remove(set: &mut BTreeSet<String>, digest: &str, value: Option<&Val
 /// A memo that cannot be read means that this version cannot know the truth: freezing is right, guessing is not.
 fn read<T: serde::de::DeserializeOwned>(value: Option<&Value>) -> Option<T> {
     value.map(|value| T::deserialize(value).expect("BUG: a memo in the journal must be readable"))
+}
+
+impl StateFile {
+    fn of(state: &LoopState) -> Self {
+        let bytes = state.to_bytes();
+        Self { digest: Digest::of(&bytes), bytes }
+    }
 }
 
 impl LoopState {

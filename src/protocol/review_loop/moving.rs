@@ -348,7 +348,7 @@ fn finish(it: &ReviewLoop, moving: &Moving, planned: Option<&PlannedCommit>) -> 
 
 /// Truth first: our state file, then the flag goes, then memory of both.
 fn settle_state(it: &ReviewLoop, moving: &Moving, decision: &mut crate::model::Builder) {
-    let before = it.index.memory.state.as_ref().map(|state| Digest::of(&state.to_bytes()));
+    let before = it.index.memory.state_file.as_ref().map(|file| file.digest.clone());
     decision.row(RowId::new(&moving.row));
     decision.effect(Effect::Replace {
         path: RelPath::fixed(STATE),

@@ -3,11 +3,9 @@
 use super::{
     ReviewLoop, STATE, away,
     hold::{self, Reason},
-    memory::WayOut,
+    memory::{StateFile, WayOut},
 };
-use crate::model::{
-    Bytes, Deadline, Decision, Digest, Effect, FileState, Now, RelPath, Severity, clip,
-};
+use crate::model::{Bytes, Deadline, Decision, Effect, FileState, Now, RelPath, Severity, clip};
 use std::time::Duration;
 
 /// Git changes files first and moves HEAD last: what looks like a forgery may be the first half of the owner's `reset`
@@ -16,9 +14,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) fn repair(it: &ReviewLoop, now: Now) -> Option<Decision> {
     let memory = &it.index.memory;
-    let ours = memory.state.as_ref()?.to_bytes();
+    let ours = memory.state_file.as_ref()?;
     let unsure = memory.holds.iter().any(|hold| hold.way_out != WayOut::Resume);
-    let found = if unsure || away::is_away(it) { None } else { foreign(it, &ours) };
+    let found = if unsure || away::is_away(it) { None } else { foreign(it, ours) };
     match (found, memory.suspect) {
         (None, None) => None,
         (None, Some(_)) => Some(clear(it)),
@@ -30,9 +28,9 @@ pub(super) fn repair(it: &ReviewLoop, now: Now) -> Option<Decision> {
 }
 
 /// What lies in the place of our state, in words.
-fn foreign(it: &ReviewLoop, ours: &[u8]) -> Option<String> {
+fn foreign(it: &ReviewLoop, ours: &StateFile) -> Option<String> {
     match it.index.file(STATE)? {
-        FileState::Whole(file) if file.digest == Digest::of(ours) => None,
+        FileState::Whole(file) if file.digest == ours.digest => None,
         FileState::Whole(file) => Some(clip(&String::from_utf8_lossy(&file.bytes), 400)),
         FileState::Absent => Some("the file is gone".to_owned()),
         FileState::Unreadable(odd) => Some(odd.found.clone()),
@@ -60,12 +58,12 @@ pub(super) fn deadline(it: &ReviewLoop, now: Now) -> Option<Deadline> {
     Some(Deadline { at: now.ticks.after(left), why: "foreign state" })
 }
 
-fn put_right(it: &ReviewLoop, ours: Vec<u8>, found: String) -> Decision {
+fn put_right(it: &ReviewLoop, ours: &StateFile, found: String) -> Decision {
     let memory = &it.index.memory;
     let mut decision = it.builder();
     decision.forget("suspect");
-    let seen = Some(Digest::of(&ours));
-    decision.effect(Effect::Replace { path: RelPath::fixed(STATE), bytes: Bytes(ours), seen });
+    let (bytes, seen) = (Bytes(ours.bytes.clone()), Some(ours.digest.clone()));
+    decision.effect(Effect::Replace { path: RelPath::fixed(STATE), bytes, seen });
     let writer = memory.turn.as_ref().and_then(|turn| turn.run.as_ref()).map_or_else(
         || "no run was alive: an agent or a human".to_owned(),
         |running| format!("the run `{}` was alive", running.run),
