@@ -24,6 +24,7 @@ pub(super) struct Args {
 #[derive(clap::Subcommand)]
 enum Verb {
     /// Read all of it and check every link of the chain
+    #[command(after_help = "Example:\n  agency journal verify --repo ~/src/shop")]
     Verify {},
 }
 

@@ -17,6 +17,7 @@ pub(super) struct Args {
 #[derive(clap::Subcommand)]
 enum Verb {
     /// Print one table
+    #[command(after_help = "Example:\n  agency protocol show loop --mermaid")]
     Show {
         /// loop
         name: String,

@@ -26,6 +26,7 @@ pub(super) enum Verb {
         at: Option<PathBuf>,
     },
     /// Where the loop stands
+    #[command(after_help = "Example:\n  agency loop status --json")]
     Status {
         /// For machines
         #[arg(long)]
@@ -48,6 +49,7 @@ pub(super) enum Verb {
         reason: String,
     },
     /// Put back the state that our journal knows, on the branch as it is now
+    #[command(after_help = "Example:\n  agency loop restore --repo ~/src/shop")]
     Restore {},
 }
 
