@@ -88,9 +88,9 @@ impl Hands {
         match self.try_apply(protocol, keyed).await {
             Ok(applied) => applied,
             Err(error) => {
-                let said = chain(&error);
-                tracing::error!(key = %keyed.key, %said, "an effect failed");
-                Applied::Failed(Failure { kind: FailureKind::Broken, said })
+                let failure = failure(&error);
+                tracing::error!(key = %keyed.key, said = %failure.said, "an effect failed");
+                Applied::Failed(failure)
             }
         }
     }
@@ -171,6 +171,22 @@ impl Hands {
     }
 }
 
+fn failure(error: &ApplyError) -> Failure {
+    match error {
+        ApplyError::Git(error) => git_failure(error),
+        error => Failure { kind: FailureKind::Broken, said: chain(error) },
+    }
+}
+
+fn git_failure(error: &GitError) -> Failure {
+    match error {
+        GitError::Held { changes } => {
+            Failure { kind: FailureKind::GitHeld, said: changes.join("\n") }
+        }
+        error => Failure { kind: FailureKind::Broken, said: chain(error) },
+    }
+}
+
 fn pushed(result: Result<Pushed, GitError>) -> Option<Failure> {
     let broken = |said| Some(Failure { kind: FailureKind::Broken, said });
     match result {
@@ -180,7 +196,7 @@ fn pushed(result: Result<Pushed, GitError>) -> Option<Failure> {
         }
         Ok(Pushed::NoRemote) => broken("there is no remote to push to".to_owned()),
         Ok(Pushed::Failed { said }) => broken(said),
-        Err(error) => broken(chain(&error)),
+        Err(error) => Some(git_failure(&error)),
     }
 }
 

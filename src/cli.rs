@@ -72,7 +72,7 @@ enum Verb {
     Answer(escalations::AnswerArgs),
     /// Let a held repository go on; resolves the causes it waited for
     Resume(ask::ResumeArgs),
-    /// Let the repository's own `agency.yaml` count as it is now
+    /// Let the repository's own `agency.yaml`, and what git runs and obeys in it, count as they are now
     #[command(after_help = "Example:\n  agency trust --repo ~/src/shop")]
     Trust(ask::PlainArgs),
     /// Take over a repository that this machine does not know: a clone, a copy, another box's

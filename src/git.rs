@@ -8,6 +8,7 @@ mod command;
 mod commit;
 mod diff;
 mod error;
+mod guard;
 mod history;
 mod merge;
 mod names;
@@ -22,15 +23,17 @@ mod worktree;
 pub use command::Options;
 pub use commit::Committed;
 pub use error::GitError;
+pub use guard::Pin;
 pub use merge::{MergeWish, Merged, Merging};
 pub use push::Pushed;
 pub use refs::RefMoved;
 
 use command::{Call, Git, Output};
+use guard::Guard;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// One work tree under git. Cheap to clone; all clones share one private index.
 ///
@@ -44,6 +47,8 @@ struct Inner {
     common_dir: PathBuf,
     format: ObjectFormat,
     git: Git,
+    /// Shared by all work trees of the repository that belong to one workspace.
+    guard: OnceLock<Arc<Guard>>,
     /// What the private index was seeded from; the lock is what makes snapshots take turns.
     seed: tokio::sync::Mutex<Option<snapshot::Seed>>,
 }
@@ -78,10 +83,13 @@ impl Repo {
 
     pub async fn open_with(root: &Path, options: Options) -> Result<Option<Self>, GitError> {
         let root = root.canonicalize().map_err(|source| GitError::io("find", root, source))?;
+        Self::open_by(Git::new(options)?, root).await
+    }
+
+    async fn open_by(git: Git, root: PathBuf) -> Result<Option<Self>, GitError> {
         if std::fs::metadata(root.join(".git")).is_err() {
             return Ok(None);
         }
-        let git = Git::new(options)?;
         let Some(answer) = ask_where(&git, &root).await? else {
             return Ok(None);
         };
@@ -98,8 +106,51 @@ impl Repo {
             _ => return Err(GitError::odd_output("rev-parse", format)),
         };
         let (git_dir, common_dir) = (path(git_dir), path(common_dir));
-        let seed = tokio::sync::Mutex::new(None);
-        Ok(Some(Self(Arc::new(Inner { root, git_dir, common_dir, format, git, seed }))))
+        let (guard, seed) = (OnceLock::new(), tokio::sync::Mutex::new(None));
+        let inner = Inner { root, git_dir, common_dir, format, git, guard, seed };
+        Ok(Some(Self(Arc::new(inner))))
+    }
+
+    /// Before this no git process is started. `pin`: as the owner last trusted it; `None`: what is there now is the owner's.
+    /// `vault` is a folder of ours that git reads in the place of the repository's own settings.
+    pub fn guard(&self, vault: PathBuf, pin: Option<Pin>) -> Result<Pin, GitError> {
+        let inner = &self.0;
+        let dirs = [inner.root.as_path(), &inner.git_dir, &inner.common_dir];
+        let guard = Guard::new(dirs, inner.git.env().to_vec(), vault, pin)?;
+        let pin = guard.pin();
+        assert!(inner.guard.set(Arc::new(guard)).is_ok(), "BUG: a repository is guarded once");
+        Ok(pin)
+    }
+
+    /// The owner trusts what is there now. Says how many settings and files count.
+    pub fn pin_anew(&self) -> Result<(Pin, usize), GitError> {
+        self.guarded()?.pin_anew()
+    }
+
+    /// Whether git may run here.
+    pub fn check(&self) -> Result<(), GitError> {
+        self.guarded()?.check().map(drop)
+    }
+
+    /// Another work tree of this repository, under the same guard.
+    pub async fn beside(&self, root: &Path) -> Result<Option<Self>, GitError> {
+        let root = root.canonicalize().map_err(|source| GitError::io("find", root, source))?;
+        let Some(repo) = Self::open_by(self.0.git.clone(), root).await? else { return Ok(None) };
+        if repo.0.common_dir != self.0.common_dir {
+            let (root, found) = (repo.0.root.display(), repo.0.common_dir.display());
+            let changes = vec![format!("`{root}/.git` leads to another repository: `{found}`")];
+            return Err(GitError::Held { changes });
+        }
+        if let Some(guard) = self.0.guard.get() {
+            assert!(repo.0.guard.set(Arc::clone(guard)).is_ok(), "BUG: it was opened just now");
+        }
+        Ok(Some(repo))
+    }
+
+    fn guarded(&self) -> Result<&Guard, GitError> {
+        let unguarded =
+            || GitError::Held { changes: vec!["nobody has looked at it yet".to_owned()] };
+        self.0.guard.get().map(Arc::as_ref).ok_or_else(unguarded)
     }
 
     pub fn root(&self) -> &Path {
@@ -120,9 +171,11 @@ impl Repo {
         make_dir(self.0.common_dir.join("agency"))
     }
 
-    /// Every git process of an open repository starts here: the seam at which its configuration can be held to
-    /// what the owner trusted.
+    /// Every git process of an open repository starts here, and only while nothing is other than the owner trusted.
     async fn git(&self, call: Call) -> Result<Output, GitError> {
+        let guard = self.guarded()?;
+        let call = call.sheltered(&guard.check()?);
+        guard.check_beside(&self.0.git_dir)?;
         // Named outright, so that neither a `.git` file swapped since nor a planted `core.worktree` leads elsewhere.
         let call = call.env("GIT_DIR", &self.0.git_dir).env("GIT_WORK_TREE", &self.0.root);
         self.0.git.run(&self.0.root, call).await
@@ -134,7 +187,9 @@ async fn ask_where(git: &Git, root: &Path) -> Result<Option<Output>, GitError> {
     let call = Call::local("rev-parse")
         .args(["--path-format=absolute", "--show-object-format"])
         .args(["--git-dir", "--git-common-dir", "--show-toplevel"])
-        .env("GIT_CEILING_DIRECTORIES", root.parent().unwrap_or(root));
+        .env("GIT_CEILING_DIRECTORIES", root.parent().unwrap_or(root))
+        // A planted `core.worktree` must not make it look as if there were no repository here.
+        .env("GIT_WORK_TREE", root);
     match git.run(root, call).await {
         Ok(answer) => Ok(Some(answer)),
         Err(GitError::Refused { said, .. }) if said.contains("not a git repository") => Ok(None),

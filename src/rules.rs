@@ -69,7 +69,7 @@ pub const RULES: &[Rule] = &[
     rule("SU-06", "tries", "A run without a flag is tried again, later each time; after the last try the loop is held. Look at `agency logs RUN`, then `agency resume`."),
     rule("SU-07", "cost", "Session, tokens and cost of each run are kept where the CLI tells them."),
     rule("SU-08", "capacity", "How many runs at a time: per repository, per agent, in all."),
-    rule("SE-01", "git in a hostile repository", "One wrapper; nothing that an agent planted may run through it."),
+    rule("SE-01", "git in a hostile repository", "Hooks, monitors, filters, drivers, includes, remotes and the like count as they were when you began or last said `agency trust`; git itself reads our checked copy of the settings. When one changes, no git is run and the message names file and setting: look, put it back or keep it, then `agency trust`. `branch.*`, `user.*`, colours and the like never hold; your LFS filter runs from where it lay when you trusted it."),
     rule("SE-02", "names from files", "Ids, steps and agent names never become paths outside the repository, shell text or options."),
     rule("SE-03", "secrets", "Agents see only the listed environment; text from the repository is quoted in prompts as data."),
     rule("SE-04", "owner verbs", "Agents may not resume, adopt, trust, inject or stop; those who try are refused, and every loosening verb is announced."),

@@ -12,6 +12,7 @@ mod replay;
 mod room;
 mod slot;
 mod status;
+mod trust;
 
 pub use open::{OpenError, Settings, Stranger};
 pub use status::{ProtocolStatus, RepoStatus};
@@ -20,6 +21,7 @@ use crate::apply::{Applied, Hands, Later};
 use crate::capacity::Permit;
 use crate::clock;
 use crate::escalate::Proof;
+use crate::git::{GitError, Pin};
 use crate::model::{
     Answer, Command, Deadline, Effect, Keyed, RunEvent, RunId, Spawn, TreeRef, Wake,
 };
@@ -54,6 +56,8 @@ pub struct Workspace {
     running: BTreeMap<RunId, Running>,
     /// Runs that the journal started and whose end it does not know; only while opening.
     unaccounted: BTreeSet<RunId>,
+    /// What git runs, includes and obeys here, as the owner last trusted it.
+    pin: Option<Pin>,
     /// No new run is started; those that are alive are waited for.
     draining: bool,
     /// Why nothing may happen here, although no protocol says so.
@@ -99,6 +103,8 @@ pub enum WorkspaceError {
     Run(#[from] RunError),
     #[error(transparent)]
     Repository(#[from] crate::repository::RepositoryError),
+    #[error("git's settings cannot be read")]
+    Git(#[from] GitError),
     #[error("somebody removed our lock; another daemon may be at work here")]
     LockLost,
 }
@@ -354,6 +360,7 @@ impl Workspace {
             protocols: self.slots.iter().map(remembered).collect(),
             leases: held.map(|(tree, protocol)| (tree.clone(), protocol.to_owned())).collect(),
             running: self.running.keys().cloned().collect(),
+            pin: self.pin.clone(),
         }
     }
 

@@ -13,7 +13,7 @@ impl Hands {
             Query::Snapshot { tree, .. } => match self.repo_of(tree).await {
                 Ok(Some(repo)) => known(ask(&repo, query).await),
                 Ok(None) => Fact::NoGit,
-                Err(error) => Fact::Unknown(chain(&error)),
+                Err(error) => unknown(&error),
             },
             Query::Read { tree, path } => Fact::File(self.bytes_in(tree, path).map(Bytes)),
             Query::Plan { .. }
@@ -84,7 +84,14 @@ async fn ask(repo: &Repo, query: &Query) -> Result<Fact, GitError> {
 }
 
 fn known(answer: Result<Fact, GitError>) -> Fact {
-    answer.unwrap_or_else(|error| Fact::Unknown(chain(&error)))
+    answer.unwrap_or_else(|error| unknown(&error))
+}
+
+fn unknown(error: &GitError) -> Fact {
+    match error {
+        GitError::Held { changes } => Fact::GitHeld(changes.join("\n")),
+        error => Fact::Unknown(chain(error)),
+    }
 }
 
 /// As an editor counts them: a last line without an end is a line.

@@ -16,12 +16,13 @@ use tokio::sync::Mutex;
 pub struct Trees(Mutex<BTreeMap<PathBuf, Repo>>);
 
 impl Trees {
-    async fn open(&self, dir: &Path) -> Result<Option<Repo>, GitError> {
+    /// Under the same guard as the main tree.
+    async fn open(&self, main: &Repo, dir: &Path) -> Result<Option<Repo>, GitError> {
         let mut known = self.0.lock().await;
         if let Some(repo) = known.get(dir) {
             return Ok(Some(repo.clone()));
         }
-        let opened = if dir.exists() { Repo::open(dir).await? } else { None };
+        let opened = if dir.exists() { main.beside(dir).await? } else { None };
         known.extend(opened.iter().map(|repo| (dir.to_owned(), repo.clone())));
         Ok(opened)
     }
@@ -42,7 +43,10 @@ impl Hands {
     pub(super) async fn repo_of(&self, tree: &TreeRef) -> Result<Option<Repo>, GitError> {
         match tree {
             TreeRef::Main => Ok(self.git.clone()),
-            TreeRef::Worktree(_) => self.trees.open(&self.dir_of(tree)).await,
+            TreeRef::Worktree(_) => match &self.git {
+                Some(main) => self.trees.open(main, &self.dir_of(tree)).await,
+                None => Ok(None),
+            },
         }
     }
 
@@ -52,7 +56,7 @@ impl Hands {
         let place = main.checked_out_elsewhere(branch);
         let ours = place.filter(|place| place.starts_with(self.places.worktrees()));
         let opened = match ours {
-            Some(dir) => self.trees.open(&dir).await?,
+            Some(dir) => self.trees.open(main, &dir).await?,
             None => None,
         };
         Ok(opened.unwrap_or_else(|| main.clone()))
@@ -78,7 +82,7 @@ impl Hands {
     pub(super) async fn drop_worktree(&self, name: &str, key: &Key) -> Result<(), ApplyError> {
         let main = self.git.as_ref().ok_or(ApplyError::NoGit)?;
         let dir = self.worktree_dir(name)?;
-        if let Some(repo) = self.trees.open(&dir).await? {
+        if let Some(repo) = self.trees.open(main, &dir).await? {
             repo.snapshot(&format!("dropped/{name}-{key}"), None).await?;
         }
         self.trees.forget(&dir).await;

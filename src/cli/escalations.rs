@@ -62,6 +62,7 @@ pub(super) fn answer(context: &Context, args: &AnswerArgs) -> anyhow::Result<Exi
     let known = record.options.contains(&args.option);
     let verb = match args.option.as_str() {
         "resume" if known => Verb::Resume,
+        "trust" if known => Verb::Trust,
         "adopt" if known => Verb::Adopt,
         "restore" if known => Verb::Restore,
         other => {

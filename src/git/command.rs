@@ -3,6 +3,7 @@
 use super::GitError;
 use super::child::{self, Bounds, Failure};
 use super::error::clipped;
+use super::guard::Shelter;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -176,6 +177,19 @@ impl Call {
         self
     }
 
+    /// Settings that a file shows are looked for where the owner's check has been (see `guard`).
+    ///
+    /// `worktree` writes the path of the common directory into files, so it needs the real one; the settings were checked a
+    /// moment ago, and the guards stand.
+    pub(super) fn sheltered(self, shelter: &Shelter) -> Self {
+        let call = self.env("PATH", &shelter.path);
+        if call.verb == "worktree" {
+            return call;
+        }
+        call.env("GIT_COMMON_DIR", &shelter.common_dir)
+            .env("GIT_OBJECT_DIRECTORY", &shelter.objects)
+    }
+
     /// Exit codes that are answers, not failures.
     pub(super) fn fine(mut self, codes: &'static [i32]) -> Self {
         self.fine = codes;
@@ -199,6 +213,7 @@ impl Output {
 }
 
 /// The git program with the environment that it runs in.
+#[derive(Clone)]
 pub(super) struct Git {
     program: PathBuf,
     options: Options,
@@ -218,6 +233,11 @@ impl Git {
         options.env.retain(|(name, _)| name != "PATH");
         options.env.push(("PATH".into(), path));
         Ok(Self { program: program.ok_or(GitError::Missing)?, options })
+    }
+
+    /// What git sees of the owner's environment.
+    pub(super) fn env(&self) -> &[(OsString, OsString)] {
+        &self.options.env
     }
 
     pub(super) fn index_wait(&self) -> Duration {
@@ -270,7 +290,7 @@ fn listed(names: &[&str], name: &OsStr) -> bool {
     names.iter().any(|listed| name == *listed)
 }
 
-fn is_program(file: &Path) -> bool {
+pub(super) fn is_program(file: &Path) -> bool {
     std::fs::metadata(file)
         .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

@@ -36,6 +36,9 @@ pub enum GitError {
     BadName { found: String, wanted: &'static str },
     #[error("the planned commit `{planned}` came out as `{found}`")]
     OtherId { planned: String, found: String },
+    /// SE-01: one sentence for each thing that is not as the owner trusted it. No git process was started.
+    #[error("git is held: {}", sentences(changes))]
+    Held { changes: Vec<String> },
     #[error("reading the git directory was broken off")]
     BrokenOff(#[source] tokio::task::JoinError),
 }
@@ -47,6 +50,14 @@ impl GitError {
 
     pub(super) fn odd_output(verb: &'static str, found: &[u8]) -> Self {
         Self::OddOutput { verb, found: clipped(found) }
+    }
+}
+
+fn sentences(changes: &[String]) -> String {
+    match changes {
+        [] => "something changed".to_owned(),
+        [only] => only.clone(),
+        [first, rest @ ..] => format!("{first}; and {} more", rest.len()),
     }
 }
 

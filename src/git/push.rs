@@ -54,8 +54,33 @@ impl Repo {
         let text = String::from_utf8_lossy(&output.stdout);
         let settings: BTreeMap<&str, &str> =
             text.split('\0').filter_map(|setting| setting.split_once('\n')).collect();
-        Ok(choose(branch, &settings))
+        let (pinned, now) = self.guarded()?.branches();
+        let trusted = as_trusted(&settings, &pinned, &now);
+        let (here, there) = (choose(branch, &settings), choose(branch, &trusted));
+        if here == there { Ok(here) } else { Err(elsewhere(branch, there, here)) }
     }
+}
+
+/// The same settings, with the branches' remotes as the owner trusted them.
+fn as_trusted<'a>(
+    settings: &BTreeMap<&'a str, &'a str>,
+    pinned: &'a BTreeMap<String, String>,
+    now: &BTreeMap<String, String>,
+) -> BTreeMap<&'a str, &'a str> {
+    let elsewhere = |key: &str| !now.contains_key(key);
+    let settings = settings.iter().map(|(key, value)| (*key, *value));
+    let settings = settings.filter(|(key, _)| elsewhere(key));
+    settings.chain(pinned.iter().map(|(key, value)| (key.as_str(), value.as_str()))).collect()
+}
+
+/// A branch's settings never hold git, but they must not send its commits elsewhere.
+fn elsewhere(branch: &str, was: Option<String>, is: Option<String>) -> GitError {
+    let words =
+        |remote: Option<String>| remote.map_or("nowhere".to_owned(), |r| format!("to `{r}`"));
+    let (was, is) = (words(was), words(is));
+    let change =
+        format!("`.git/config`: `branch.{branch}` went {was} when it was pushed, goes {is}");
+    GitError::Held { changes: vec![change] }
 }
 
 fn choose(branch: &str, settings: &BTreeMap<&str, &str>) -> Option<String> {

@@ -4,6 +4,8 @@ mod checkout;
 mod commit;
 mod hostile;
 mod merge;
+mod pinned;
+mod planted;
 mod push;
 mod snapshot;
 
@@ -60,9 +62,15 @@ impl Owner {
         fs::write(file, text).unwrap();
     }
 
+    /// Another process writes it: while one of ours has it open, a child that is forked by another test holds it too, and
+    /// it cannot be started.
     fn script(&self, path: &str, text: &str) {
-        self.write(path, text);
-        fs::set_permissions(self.at(path), fs::Permissions::from_mode(0o755)).unwrap();
+        let plain = format!("{path}.text");
+        self.write(&plain, text);
+        fs::set_permissions(self.at(&plain), fs::Permissions::from_mode(0o755)).unwrap();
+        let copied = Command::new("cp").arg(self.at(&plain)).arg(self.at(path)).status();
+        assert!(copied.unwrap().success());
+        fs::remove_file(self.at(&plain)).unwrap();
     }
 
     /// The owner's own git, in the repository.
@@ -103,7 +111,15 @@ impl Owner {
     }
 
     async fn open_at(&self, root: &Path) -> Repo {
-        Repo::open_with(root, self.options()).await.unwrap().expect("this is a work tree")
+        self.open_with(root, self.options()).await
+    }
+
+    /// At first sight: what is there now is trusted.
+    async fn open_with(&self, root: &Path, options: Options) -> Repo {
+        let repo = Repo::open_with(root, options).await.unwrap().expect("this is a work tree");
+        let vault = crate::model::Digest::of(root.as_os_str().as_encoded_bytes());
+        repo.guard(self.dir.path().join("vaults").join(vault.short()), None).unwrap();
+        repo
     }
 
     fn head(&self) -> crate::model::CommitId {

@@ -32,9 +32,12 @@ impl Repo {
             let line = format!("create {name} {base}\n");
             self.git(Call::local("update-ref").arg("--stdin").stdin(line.into_bytes())).await?;
         }
-        let call = Call::local("worktree").args(["add", "--quiet", "--"]).arg(dir).arg(branch);
-        self.git(call).await?;
-        self.add_submodules(dir).await
+        // Files are written by a call that sees only settings that were checked: filters may run then.
+        let call = Call::local("worktree").args(["add", "--quiet", "--no-checkout", "--"]);
+        self.git(call.arg(dir).arg(branch)).await?;
+        let Some(repo) = self.beside(dir).await? else { return Ok(()) };
+        repo.git(Call::local("reset").args(["--hard", "--quiet"])).await?;
+        repo.add_submodules().await
     }
 
     /// Whole: git knows it, it is on its branch, and its files were written (the index comes last).
@@ -73,13 +76,12 @@ impl Repo {
     }
 
     /// Only a tree that has submodules pays for them.
-    async fn add_submodules(&self, dir: &Path) -> Result<(), GitError> {
-        if !dir.join(".gitmodules").exists() {
+    async fn add_submodules(&self) -> Result<(), GitError> {
+        if !self.0.root.join(".gitmodules").exists() {
             return Ok(());
         }
-        let Some(repo) = Self::open(dir).await? else { return Ok(()) };
         let call = Call::network("submodule").args(["update", "--init", "--recursive", "--quiet"]);
-        repo.git(call).await.map(drop)
+        self.git(call).await.map(drop)
     }
 
     /// Takes a worktree of ours away. What is in no commit must have been kept before.

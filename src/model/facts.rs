@@ -144,6 +144,8 @@ pub enum Fact {
     Conflict(Vec<RelPath>),
     /// The tree is not under git.
     NoGit,
+    /// Git is not run here until the owner trusts what changed; each line says one change (SE-01).
+    GitHeld(String),
     /// The question could not be answered; the words say why.
     Unknown(String),
 }

@@ -54,6 +54,8 @@ pub enum FailureKind {
     NotFastForward,
     /// Somebody's files are in the way for now.
     Busy,
+    /// Git is not run here until the owner trusts what changed; each line says one change (SE-01).
+    GitHeld,
     /// Disk, network, process: it may work later.
     Broken,
 }
@@ -209,7 +211,8 @@ pub enum Verb {
     Stop,
     /// The owner has seen an escalation. The shell's matter.
     Ack,
-    /// The repository's own settings count as they are now. The shell's matter; no protocol sees it.
+    /// The repository's own settings, and git's, count as they are now. The shell's matter; a protocol that waited for it
+    /// goes on.
     Trust,
     /// A verb of one protocol's own: the argument `do` names it.
     Do,

@@ -4,9 +4,9 @@
 use super::record::Entry;
 use super::{Request, Workspace, WorkspaceError, Writers};
 use crate::clock;
-use crate::model::{Answer, Command, Digest, FileState, RelPath, Verb, Wake};
+use crate::model::{Answer, Command, Verb, Wake};
 use crate::repository::Origin;
-use crate::store::{Durability, write_atomic};
+use crate::store::Durability;
 use tokio::sync::oneshot;
 
 /// Somebody waits for the answers of so many protocols.
@@ -16,17 +16,17 @@ pub(super) struct Waiter {
     reply: oneshot::Sender<Answer>,
 }
 
-/// The repository's own settings.
-pub(super) const OWN_CONFIG: &str = "agency.yaml";
-const OWN_CONFIG_MAX: u64 = 1 << 20;
-
 impl Workspace {
     pub(super) async fn on_request(&mut self, request: Request) -> Result<(), WorkspaceError> {
         let Request { command, reply } = request;
         tracing::info!(verb = ?command.verb, by = %command.by, "asked");
         self.note(&Entry::Asked { command: command.clone() }, Durability::Synced)?;
         let answer = match command.verb {
-            Verb::Trust => Some(self.trust(&command)?),
+            Verb::Trust => {
+                let answer = self.trust(&command)?;
+                self.answer_trust(command, answer, reply);
+                return Ok(());
+            }
             Verb::Ack => Some(self.acknowledge(&command)),
             Verb::Init
             | Verb::Resume
@@ -80,12 +80,31 @@ impl Workspace {
 
     /// A new repository becomes ours when the owner begins a protocol in it or adopts what is there.
     fn settle_in(&mut self, command: &Command) -> Result<(), WorkspaceError> {
-        if matches!(command.verb, Verb::Adopt | Verb::Init)
-            && *self.repository.origin() == Origin::New
-        {
+        let new = matches!(command.verb, Verb::Adopt | Verb::Init)
+            && *self.repository.origin() == Origin::New;
+        if new {
             self.repository.adopt(clock::now().wall)?;
         }
+        // Who begins a protocol here trusts what is here (DESIGN §6), unless an agent is at work meanwhile.
+        if new || (command.verb == Verb::Init && self.running.is_empty()) {
+            match self.pin_git(&command.by) {
+                // Then git is held, and whoever needs it says so.
+                Err(WorkspaceError::Git(error)) => tracing::warn!(%error, "git is not trusted"),
+                pinned => drop(pinned?),
+            }
+        }
         Ok(())
+    }
+
+    /// What was trusted is trusted; protocols that waited for it add what they make of it.
+    fn answer_trust(&mut self, command: Command, answer: Answer, reply: oneshot::Sender<Answer>) {
+        let asked = if answer.accepted { self.hand_on(&command) } else { 0 };
+        if asked == 0 {
+            drop(reply.send(answer));
+        } else {
+            let answers = vec![answer];
+            self.waiters.insert(command.id, Waiter { left: asked, answers, reply });
+        }
     }
 
     /// To the protocol it is for, or to all; returns how many will answer.
@@ -121,46 +140,5 @@ impl Workspace {
             }
             Err(error) => Answer { accepted: false, text: crate::apply::chain(&error) },
         }
-    }
-
-    /// The repository's own settings count from now on as they are now (DM-12).
-    fn trust(&mut self, command: &Command) -> Result<Answer, WorkspaceError> {
-        let refused = |text: String| Ok(Answer { accepted: false, text });
-        let path = RelPath::fixed(OWN_CONFIG);
-        let now = clock::now();
-        let reading = crate::read::read(&self.hands.places.root, &path, OWN_CONFIG_MAX, now);
-        let bytes = match reading.map(|reading| reading.state) {
-            Ok(FileState::Whole(file)) => file.bytes,
-            Ok(FileState::Absent) => {
-                return refused(format!("there is no `{OWN_CONFIG}` to trust"));
-            }
-            Ok(FileState::Unreadable(odd)) => {
-                return refused(format!("`{OWN_CONFIG}` is {}", odd.found));
-            }
-            Err(error) => return refused(format!("`{OWN_CONFIG}`: {error}")),
-        };
-        let config = match crate::config::Config::overlay(&self.settings.config, &bytes) {
-            Ok(config) => config,
-            Err(error) => return refused(crate::apply::chain(&error)),
-        };
-        let digest = Digest::of(&bytes);
-        let trusted = self.hands.places.trusted();
-        let kept = std::fs::create_dir_all(&trusted).map_err(|error| error.to_string());
-        let kept = kept.and_then(|()| {
-            write_atomic(&trusted.join(OWN_CONFIG), &bytes)
-                .map_err(|error| crate::apply::chain(&error))
-        });
-        if let Err(text) = kept {
-            return refused(text);
-        }
-        let by = command.by.clone();
-        self.note(&Entry::Trusted { digest: Some(digest.to_string()), by }, Durability::Synced)?;
-        self.hands.launcher.config = config;
-        self.notes.retain(|note| !note.contains(OWN_CONFIG));
-        let text = format!(
-            "`{OWN_CONFIG}` {} counts from now on; limits of a protocol from its next start",
-            digest.short()
-        );
-        Ok(Answer { accepted: true, text })
     }
 }

@@ -1,8 +1,8 @@
 //! Opening a repository: its lock, identity, journal, git, runs; then its memory is replayed and unfinished work is found.
 
-use super::command::OWN_CONFIG;
 use super::record::Entry;
 use super::replay::ReplayError;
+use super::trust::{OWN_CONFIG, Trust};
 use super::{Running, Workspace, WorkspaceError};
 use crate::apply::Hands;
 use crate::capacity::Capacity;
@@ -79,11 +79,15 @@ impl Workspace {
         let now = clock::now().wall;
         let (mut repository, mut origin) =
             Repository::open(root, common.as_deref(), &settings.state_dir, now)?;
+        let known = matches!(origin, Origin::Known | Origin::Moved { .. });
+        let trust =
+            if stranger == Stranger::Adopt && !known { Trust::Anew } else { Trust::AsPinned };
         if stranger == Stranger::Adopt && !matches!(origin, Origin::Moved { .. }) {
             repository.adopt(now)?;
             origin = Origin::Known;
         }
         let mut workspace = Self::assemble(repository, git, settings)?;
+        workspace.guard_git(trust)?;
         workspace.close_if_foreign(&origin)?;
         workspace.adopt_runs()?;
         workspace.give_up_lost_runs();
@@ -126,6 +130,7 @@ impl Workspace {
             permits: BTreeMap::new(),
             running: BTreeMap::new(),
             unaccounted: BTreeSet::new(),
+            pin: None,
             draining: false,
             closed: None,
             notes: opened.notes.into_iter().chain(note).chain(settings.problem.clone()).collect(),

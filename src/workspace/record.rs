@@ -1,5 +1,6 @@
 //! What the workspace writes into its journal, and how it reads it again. The journal itself knows no kinds.
 
+use crate::git::Pin;
 use crate::model::{Command, Decision, Failure, Key, Keyed, RunId, TreeRef};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -45,6 +46,11 @@ pub(super) enum Entry {
         digest: Option<String>,
         by: String,
     },
+    /// What git runs, includes and obeys here counts as it was then (SE-01).
+    Pinned {
+        pin: Pin,
+        by: String,
+    },
     Snapshot(Snapshot),
 }
 
@@ -56,6 +62,8 @@ pub(super) struct Snapshot {
     /// Runs that were started and whose end is not known.
     #[serde(default)]
     pub(super) running: Vec<RunId>,
+    #[serde(default)]
+    pub(super) pin: Option<Pin>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

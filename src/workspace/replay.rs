@@ -52,7 +52,8 @@ impl Workspace {
                 self.leases.restore(tree, protocol.clone());
                 self.absorb_in(&protocol, &Wake::Done { key });
             }
-            Entry::Snapshot(Snapshot { protocols, leases, running }) => {
+            Entry::Snapshot(Snapshot { protocols, leases, running, pin }) => {
+                self.pin = pin;
                 self.unaccounted.extend(running);
                 for (protocol, remembered) in protocols {
                     self.activate(&protocol);
@@ -65,6 +66,7 @@ impl Workspace {
             Entry::Ran { run, .. } => {
                 self.unaccounted.remove(&run);
             }
+            Entry::Pinned { pin, .. } => self.pin = Some(pin),
             Entry::Opened { .. }
             | Entry::Asked { .. }
             | Entry::Proved {}

@@ -12,6 +12,7 @@ mod looping;
 mod modes;
 mod owner;
 mod parked;
+mod planted;
 mod service;
 pub(crate) mod stage;
 mod stranger;

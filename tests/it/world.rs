@@ -78,6 +78,8 @@ pub(crate) struct World {
     pub(crate) worktrees: BTreeMap<String, Worktree>,
     /// Bytes by digest, for what is merged, compared or read from a commit.
     pub(crate) blobs: BTreeMap<Digest, Vec<u8>>,
+    /// Something was planted: git answers so many more times, then it is held with these words.
+    pub(crate) planted: Option<(u32, String)>,
     trees: BTreeMap<TreeId, Tree>,
     pending: VecDeque<Keyed>,
     /// Effects left before the daemon dies; `None`: it lives.
@@ -113,6 +115,7 @@ impl World {
             owner_is_faster: false,
             worktrees: BTreeMap::new(),
             blobs: BTreeMap::new(),
+            planted: None,
             trees: BTreeMap::new(),
             pending: VecDeque::new(),
             fuse: None,
@@ -424,6 +427,11 @@ impl World {
 
     fn apply(&mut self, keyed: &Keyed) -> Wake {
         let done = Wake::Done { key: keyed.key.clone() };
+        if matches!(keyed.effect, Effect::Commit(_) | Effect::Merge(_) | Effect::Push { .. })
+            && let Some(said) = self.git_held()
+        {
+            return held(keyed, said);
+        }
         match &keyed.effect {
             Effect::Replace { path, bytes, seen } => self.replace(path, &bytes.0, seen.as_ref()),
             Effect::Take { path, seen, why } => self.take(path, seen.as_ref(), why),
@@ -545,7 +553,21 @@ impl World {
         Wake::Done { key }
     }
 
+    fn git_held(&mut self) -> Option<String> {
+        match &mut self.planted {
+            Some((0, said)) => Some(said.clone()),
+            Some((left, _)) => {
+                *left -= 1;
+                None
+            }
+            None => None,
+        }
+    }
+
     fn answer(&mut self, query: &Query) -> Fact {
+        if let Some(said) = self.git_held() {
+            return Fact::GitHeld(said);
+        }
         match query {
             Query::Snapshot { since, tree, .. } => {
                 let checkout = self.checkout_of(tree);
@@ -665,6 +687,11 @@ impl World {
         self.trees.insert(id.clone(), tree);
         id
     }
+}
+
+fn held(keyed: &Keyed, said: String) -> Wake {
+    let failure = Failure { kind: FailureKind::GitHeld, said };
+    Wake::Failed { key: keyed.key.clone(), effect: keyed.effect.clone(), failure }
 }
 
 fn commit_id(parent: Option<&CommitId>, tree: &Tree, message: &str, date: Timestamp) -> CommitId {

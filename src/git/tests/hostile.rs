@@ -1,83 +1,10 @@
-//! What an agent may plant in a repository, and a git that never ends.
+//! A git that hangs, floods or is missing, and what it may see. What agents plant is in `planted.rs`.
 
-use super::{Owner, plan_all};
-use crate::git::{GitError, Options, Pushed, Repo};
+use super::Owner;
+use crate::git::{GitError, Options, Repo};
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
-
-const HOOKS: &[&str] = &[
-    "pre-commit",
-    "post-commit",
-    "commit-msg",
-    "reference-transaction",
-    "post-index-change",
-    "pre-push",
-    "post-checkout",
-    "pre-auto-gc",
-    "push-to-checkout",
-    "fsmonitor-watchman",
-];
-
-/// Everything that leaves a file behind when it runs.
-fn plant(owner: &Owner, trap: &Path) {
-    let script = format!("#!/bin/sh\necho \"$0\" >> '{}'\n", trap.display());
-    for hook in HOOKS {
-        owner.script(&format!(".git/hooks/{hook}"), &script);
-        owner.script(&format!(".githooks/{hook}"), &script);
-    }
-    owner.script(".githooks/any", &script);
-    let any = owner.at(".githooks/any").display().to_string();
-    for key in [
-        "core.fsmonitor",
-        "diff.external",
-        "core.editor",
-        "core.pager",
-        "gpg.program",
-        "core.askPass",
-    ] {
-        owner.git(&["config", key, &any]);
-    }
-    owner.git(&["config", "core.hooksPath", ".githooks"]);
-    owner.git(&["config", "commit.gpgSign", "true"]);
-    owner.git(&["config", "push.gpgSign", "if-asked"]);
-    owner.git(&["config", "core.worktree", owner.dir.path().to_str().unwrap()]);
-}
-
-#[tokio::test]
-async fn nothing_that_was_planted_runs() {
-    // covers: SE-01
-    let owner = Owner::with_commit();
-    owner.git(&["init", "--quiet", "--bare", "../bare.git"]);
-    owner.git(&["remote", "add", "hub", "../bare.git"]);
-    let repo = owner.open().await;
-    let trap = owner.dir.path().join("trap");
-    plant(&owner, &trap);
-    owner.write("a.txt", "more\n");
-    let planned = plan_all(&repo, &[]).await;
-    repo.commit(&planned).await.unwrap();
-    assert!(repo.contains("main", planned.parent.as_ref().unwrap()).await.unwrap());
-    assert_eq!(repo.push("main", &planned.id).await.unwrap(), Pushed::Done);
-    let ran = fs::read_to_string(&trap).unwrap_or_default();
-    assert_eq!(ran, "", "planted programs ran");
-    let taken = planned.changes.iter().any(|change| change.path.as_str() == "a.txt");
-    assert!(taken, "a planted core.worktree must not lead elsewhere");
-}
-
-#[test]
-fn the_trap_itself_works() {
-    let owner = Owner::with_commit();
-    let trap = owner.dir.path().join("trap");
-    plant(&owner, &trap);
-    owner.git(&["config", "--unset", "core.worktree"]);
-    owner.git(&["config", "--unset", "commit.gpgSign"]);
-    owner.git(&["commit", "--quiet", "--allow-empty", "-m", "by plain git"]);
-    let ran = fs::read_to_string(&trap).unwrap();
-    for program in ["post-commit", "reference-transaction", "any"] {
-        assert!(ran.contains(program), "{program} is not in {ran}");
-    }
-}
 
 #[tokio::test]
 async fn a_planted_replacement_does_not_change_what_a_commit_holds() {
@@ -94,19 +21,6 @@ async fn a_planted_replacement_does_not_change_what_a_commit_holds() {
     assert_eq!(file.as_deref(), Some(b"a\n".as_slice()));
 }
 
-#[tokio::test]
-async fn the_owners_filters_still_work() {
-    // covers: SE-01
-    let owner = Owner::with_commit();
-    owner.git(&["config", "filter.upper.clean", "tr a-z A-Z"]);
-    owner.write(".gitattributes", "*.up filter=upper\n");
-    owner.write("x.up", "large\n");
-    let repo = owner.open().await;
-    let planned = plan_all(&repo, &[]).await;
-    let file = repo.file_at(&planned.id, &super::path("x.up"), 100).await.unwrap();
-    assert_eq!(file.as_deref(), Some(b"LARGE\n".as_slice()));
-}
-
 /// Options under which `git` is a script of ours from now on, once the repository is open.
 async fn with_fake_git(owner: &Owner, body: &str, deadline: Duration) -> (Repo, Options) {
     let bin = owner.dir.path().join("bin");
@@ -117,7 +31,7 @@ async fn with_fake_git(owner: &Owner, body: &str, deadline: Duration) -> (Repo, 
     let path = std::env::join_paths([bin, "/usr/bin".into(), "/bin".into()]).unwrap();
     options.env.retain(|(name, _)| name != "PATH");
     options.env.push((OsString::from("PATH"), path));
-    let repo = Repo::open_with(&owner.root, options.clone()).await.unwrap().unwrap();
+    let repo = owner.open_with(&owner.root, options.clone()).await;
     owner.write("../armed", "");
     (repo, options)
 }

@@ -37,6 +37,7 @@ async fn a_commit_arrives_and_again_is_fine() {
 async fn what_is_no_fast_forward_is_never_forced() {
     // covers: LP-19
     let owner = with_remote();
+    owner.git(&["config", "remote.hub.push", "+refs/heads/*:refs/heads/*"]);
     let repo = owner.open().await;
     let first = owner.head();
     owner.git(&["commit", "--quiet", "--allow-empty", "-m", "somebody else"]);
@@ -44,7 +45,6 @@ async fn what_is_no_fast_forward_is_never_forced() {
     owner.git(&["push", "--quiet", "hub", "main"]);
     owner.git(&["reset", "--quiet", "--hard", first.as_str()]);
     owner.git(&["commit", "--quiet", "--allow-empty", "-m", "ours"]);
-    owner.git(&["config", "remote.hub.push", "+refs/heads/*:refs/heads/*"]);
     let pushed = repo.push("main", &owner.head()).await.unwrap();
     assert!(matches!(pushed, Pushed::NotFastForward { .. }), "{pushed:?}");
     assert_eq!(at_remote(&owner), theirs);
@@ -56,7 +56,7 @@ async fn no_remote_and_a_broken_remote_are_told_apart() {
     let repo = owner.open().await;
     assert_eq!(repo.push("main", &owner.head()).await.unwrap(), Pushed::NoRemote);
     owner.git(&["remote", "add", "hub", "../not-there.git"]);
-    let pushed = repo.push("main", &owner.head()).await.unwrap();
+    let pushed = owner.open().await.push("main", &owner.head()).await.unwrap();
     assert!(matches!(&pushed, Pushed::Failed { said } if said.contains("not-there")), "{pushed:?}");
 }
 

@@ -5,7 +5,7 @@ use super::{
     hold::{self, Reason},
     memory::WayOut,
 };
-use crate::model::{Busy, Checkout, Decision, Effect, Now, Query, Severity};
+use crate::model::{Busy, Checkout, Decision, Effect, Fact, Now, Query, Severity};
 use std::time::Duration;
 
 pub(super) fn is_away(it: &ReviewLoop) -> bool {
@@ -82,6 +82,13 @@ fn check_history(it: &ReviewLoop) -> Option<Decision> {
         || head == commit
     {
         return None;
+    }
+    if let Some((_, Query::Contains { .. }, fact)) = &it.index.answer
+        && !matches!(fact, Fact::Yes | Fact::No)
+    {
+        let mut decision = it.builder();
+        hold::hold(it, &mut decision, hold::unanswered(fact, "history", "look at the history"));
+        return Some(decision.finish());
     }
     match &it.index.contained {
         Some((asked, true)) if asked == head => None,

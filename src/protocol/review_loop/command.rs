@@ -2,7 +2,7 @@
 
 use super::{
     ReviewLoop, STATE, hold,
-    memory::{Anchor, LoopState, Moving, Refusals, Turn, WayOut},
+    memory::{Anchor, Hold, LoopState, Moving, Refusals, Turn, WayOut},
     moving, steps,
     table::{Holder, Phase},
 };
@@ -20,7 +20,8 @@ pub(super) fn answer(it: &ReviewLoop, now: Now) -> Option<Decision> {
         Verb::Restore => restore,
         Verb::Inject => inject,
         Verb::Stop => stop,
-        Verb::Trust | Verb::Ack | Verb::Do => not_ours,
+        Verb::Trust => trust,
+        Verb::Ack | Verb::Do => not_ours,
     };
     let (mut decision, answer) = match verb(it, command, now) {
         Ok((decision, text)) => (decision, Answer { accepted: true, text }),
@@ -102,6 +103,7 @@ fn resume(it: &ReviewLoop, _: &Command, _: Now) -> Outcome {
     if let Some(hold) = memory.holds.iter().find(|hold| hold.way_out != WayOut::Resume) {
         let way = match hold.way_out {
             WayOut::AdoptOrRestore => "`agency adopt` or `agency loop restore`",
+            WayOut::Trust => "`agency trust`",
             WayOut::Adopt | WayOut::Resume => "`agency adopt`",
         };
         return Err(format!("{}; {way} ends this", hold.summary));
@@ -130,24 +132,55 @@ fn fresh_chance(it: &ReviewLoop, turn: &Turn, state: &LoopState) -> Turn {
     turn
 }
 
-/// Ends all holds; the causes' epoch is over.
+/// SE-01: the shell has pinned what git finds now; what waited for that goes on.
+fn trust(it: &ReviewLoop, _: &Command, _: Now) -> Outcome {
+    let mut decision = it.builder();
+    let waited = it.index.memory.is_git_held();
+    let how = "the owner trusts the repository's settings as they are";
+    let text = if waited {
+        let text = release_those(it, &mut decision, how, |hold| hold.way_out == WayOut::Trust);
+        format!("the loop goes on: {text}")
+    } else {
+        "the loop did not wait for this".to_owned()
+    };
+    announce(it, &mut decision, "trust", how);
+    Ok((decision, text))
+}
+
+/// Ends all holds but those on git, which end when it is trusted; the causes' epoch is over.
 fn release(it: &ReviewLoop, decision: &mut Builder, how: &str) -> String {
-    let holds = &it.index.memory.holds;
-    for hold in holds {
-        decision.effect(Effect::Resolve { cause: hold.cause.clone(), how: how.to_owned() });
+    release_those(it, decision, how, |hold| hold.way_out != WayOut::Trust)
+}
+
+fn release_those(
+    it: &ReviewLoop,
+    decision: &mut Builder,
+    how: &str,
+    ends: fn(&Hold) -> bool,
+) -> String {
+    let (over, rest): (Vec<Hold>, Vec<Hold>) =
+        it.index.memory.holds.iter().cloned().partition(ends);
+    let causes =
+        if over.len() == 1 { "one cause".to_owned() } else { format!("{} causes", over.len()) };
+    for hold in over {
+        decision.effect(Effect::Resolve { cause: hold.cause, how: how.to_owned() });
     }
-    decision.forget("holds");
+    if rest.is_empty() {
+        decision.forget("holds");
+    } else {
+        decision.remember("holds", rest);
+    }
     decision.remember("epoch", it.index.memory.epoch + 1);
-    format!(
-        "{how}; {} resolved",
-        if holds.len() == 1 { "one cause".to_owned() } else { format!("{} causes", holds.len()) }
-    )
+    format!("{how}; {causes} resolved")
 }
 
 /// The repository is right: its state file and its history are taken as they are.
 fn adopt(it: &ReviewLoop, _: &Command, now: Now) -> Outcome {
     let memory = &it.index.memory;
-    let asked = memory.holds.iter().any(|hold| hold.way_out != WayOut::Resume);
+    let asked = memory
+        .holds
+        .iter()
+        .any(|hold| matches!(hold.way_out, WayOut::Adopt | WayOut::AdoptOrRestore));
     if memory.state.is_some() && !asked {
         return Err("there is nothing to adopt: our journal knows this loop".to_owned());
     }

@@ -76,6 +76,9 @@ fn failure(it: &ReviewLoop, now: Now) -> Option<Decision> {
     let (effect, failure) = it.index.failed.as_ref()?;
     match effect {
         Effect::Commit(_) if failure.kind == FailureKind::Moved => Some(moving::replan(it)),
+        Effect::Commit(_) if failure.kind == FailureKind::GitHeld => {
+            Some(moving::replan_when_free(it, hold::git_held(&failure.said)))
+        }
         Effect::Push { .. } => push::failed(it, failure, now),
         Effect::Spawn(spawn) if spawn.command.is_some() => {
             gates::spawn_failed(it, &spawn.run, &failure.said, now)

@@ -62,6 +62,9 @@ fn compare(it: &ReviewLoop, turn: &Turn, checks: &Checks) -> Option<Decision> {
             return Some(decision.finish());
         }
     };
+    if let Fact::GitHeld(_) = fact {
+        return Some(leavings::cannot_look(it, fact));
+    }
     let found = if let Fact::Sides(sides) = fact {
         weakened(sides, &gates)
     } else {

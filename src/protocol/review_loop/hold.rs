@@ -4,7 +4,9 @@ use super::{
     ReviewLoop,
     memory::{Hold, WayOut},
 };
-use crate::model::{Builder, Cause, Effect, Escalation, Failure, RuleId, Severity, clip};
+use crate::model::{
+    Builder, Cause, Effect, Escalation, Fact, Failure, FailureKind, RuleId, Severity, clip,
+};
 
 /// A reason to stop and ask.
 pub(super) struct Reason {
@@ -40,12 +42,14 @@ impl Reason {
                 "agency adopt (the repository is right) or agency loop restore (our journal is right)".to_owned()
             }
             (true, WayOut::Adopt) => "agency adopt".to_owned(),
+            (true, WayOut::Trust) => "agency trust".to_owned(),
         };
         let options: &[&str] = match (holds, self.way_out) {
             (false, _) => &[],
             (true, WayOut::Resume) => &["resume"],
             (true, WayOut::AdoptOrRestore) => &["adopt", "restore"],
             (true, WayOut::Adopt) => &["adopt"],
+            (true, WayOut::Trust) => &["trust"],
         };
         Escalation {
             options: options.iter().map(|&option| option.to_owned()).collect(),
@@ -109,7 +113,41 @@ pub(super) fn unknown_state(it: &ReviewLoop) -> Reason {
     reason
 }
 
+/// SE-01: each line of `said` is one change in what git runs, includes or obeys here.
+pub(super) fn git_held(said: &str) -> Reason {
+    let first = said.lines().next().unwrap_or_default();
+    let more = match said.lines().count() {
+        0 | 1 => String::new(),
+        lines => format!("; and {} more", lines - 1),
+    };
+    let mut reason =
+        Reason::new("SE-01", first, format!("git is held: {}{more}", clip(first, 180)));
+    reason.what = format!(
+        "Something by which git runs, includes or redirects is not as you trusted it: {first}{more}."
+    );
+    reason.did = "No git was run; the loop is held, and nothing was thrown away.".to_owned();
+    reason.wont =
+        "We run no git here until you have looked: put it back, or trust it as it is now; \
+         `agency trust` lets the loop go on either way."
+            .to_owned();
+    reason.evidence = said.lines().take(20).map(str::to_owned).collect();
+    reason.way_out = WayOut::Trust;
+    reason
+}
+
+/// A question about the tree or the history got no answer.
+pub(super) fn unanswered(fact: &Fact, subject: &str, doing: &str) -> Reason {
+    if let Fact::GitHeld(said) = fact {
+        return git_held(said);
+    }
+    let said = if let Fact::Unknown(said) = fact { said.clone() } else { format!("{fact:?}") };
+    Reason::new("DM-10", subject, format!("git could not {doing}: {said}"))
+}
+
 pub(super) fn broken(it: &ReviewLoop, effect: &Effect, failure: &Failure) -> Reason {
+    if failure.kind == FailureKind::GitHeld {
+        return git_held(&failure.said);
+    }
     let doing = effect.doing();
     let summary = format!("{doing} failed: {}", clip(&failure.said, 160));
     let mut reason = Reason::new("DM-10", doing, summary);

@@ -108,7 +108,9 @@ impl Index {
 
     fn absorb_fact(&mut self, key: &Key, value: &Fact) {
         let Some(Effect::Ask { query }) = self.in_flight.remove(key) else { return };
-        if let (Query::Contains { .. }, Some(head)) = (&query, self.head()) {
+        if let (Query::Contains { .. }, Some(head)) = (&query, self.head())
+            && matches!(value, Fact::Yes | Fact::No)
+        {
             self.contained = Some((head.clone(), *value == Fact::Yes));
         }
         if let Fact::Snapshot(snapshot) = value {

@@ -29,7 +29,9 @@ pub(super) fn look_while_held(it: &ReviewLoop, turn: &Turn) -> Option<Decision> 
     let ended = turn.ended.as_ref().filter(|ended| !ended.looked)?;
     let readable = !matches!(it.index.file(flag::PATH), Some(FileState::Unreadable(_)));
     // A hold that began with a look that failed must not ask for the same again and again.
-    let can = !it.index.memory.holds.iter().any(|hold| hold.cause.rule.as_str() == "DM-10");
+    let memory = &it.index.memory;
+    let failed = memory.holds.iter().any(|hold| hold.cause.rule.as_str() == "DM-10");
+    let can = !failed && !memory.is_git_held();
     (it.place.git && turn.run.is_none() && readable && can).then(|| first_look(it, turn, ended))
 }
 
@@ -158,10 +160,7 @@ pub(super) fn answer<'a>(it: &'a ReviewLoop, wanted: &str) -> Option<(&'a Key, &
 }
 
 pub(super) fn cannot_look(it: &ReviewLoop, fact: &Fact) -> Decision {
-    let said = if let Fact::Unknown(said) = fact { said.clone() } else { format!("{fact:?}") };
     let mut decision = it.builder();
-    let reason =
-        Reason::new("DM-10", "snapshot", format!("git could not look at the tree: {said}"));
-    hold::hold(it, &mut decision, reason);
+    hold::hold(it, &mut decision, hold::unanswered(fact, "snapshot", "look at the tree"));
     decision.finish()
 }

@@ -204,6 +204,8 @@ pub(super) enum WayOut {
     /// History does not fit our journal: the owner says which of the two is right.
     AdoptOrRestore,
     Adopt,
+    /// Git is not run until the owner trusts what changed (SE-01).
+    Trust,
 }
 
 /// The branch that the loop lives on, and our last commit there.
@@ -277,6 +279,11 @@ impl Memory {
 
     pub(super) fn is_held(&self) -> bool {
         !self.holds.is_empty()
+    }
+
+    /// Git is not run here until the owner trusts what changed.
+    pub(super) fn is_git_held(&self) -> bool {
+        self.holds.iter().any(|hold| hold.way_out == WayOut::Trust)
     }
 }
 

@@ -312,8 +312,7 @@ pub(super) fn go_on(it: &ReviewLoop, _: Now) -> Option<Decision> {
         }
         Some((_, Query::Plan { .. }, fact)) => {
             let mut decision = it.builder();
-            let summary = format!("git could not plan the commit: {fact:?}");
-            hold::hold(it, &mut decision, Reason::new("DM-10", "plan", summary));
+            hold::hold(it, &mut decision, hold::unanswered(fact, "plan", "plan the commit"));
             Some(decision.finish())
         }
         _ => Some(plan(it, moving.clone())),
@@ -396,6 +395,15 @@ fn settle_state(it: &ReviewLoop, moving: &Moving, decision: &mut crate::model::B
 
 /// The branch moved between plan and commit: the state is settled, the commit is planned again on the new tip.
 pub(super) fn replan(it: &ReviewLoop) -> Decision {
+    replan_with(it, None)
+}
+
+/// The same, once the owner has seen why it could not be made.
+pub(super) fn replan_when_free(it: &ReviewLoop, reason: Reason) -> Decision {
+    replan_with(it, Some(reason))
+}
+
+fn replan_with(it: &ReviewLoop, reason: Option<Reason>) -> Decision {
     let memory = &it.index.memory;
     let (Some((Effect::Commit(lost), _)), Some(state)) = (&it.index.failed, &memory.state) else {
         return Decision::default();
@@ -417,6 +425,10 @@ pub(super) fn replan(it: &ReviewLoop) -> Decision {
     // The commit never came to be: what the branch must contain is what it was to stand on.
     let (branch, commit) = (lost.branch.clone(), lost.parent.clone());
     decision.remember("anchor", Anchor { branch, commit });
+    if let Some(reason) = reason {
+        decision.forget("push");
+        hold::hold(it, &mut decision, reason);
+    }
     decision.finish()
 }
 

@@ -19,6 +19,9 @@ pub(super) fn due(it: &ReviewLoop, now: Now) -> Option<Decision> {
         decision.forget("push");
         return Some(decision.finish());
     }
+    if it.index.memory.is_git_held() {
+        return None;
+    }
     if it.index.is_pushing() || due.not_before.is_some_and(|at| at.left(now).is_some()) {
         return None;
     }
@@ -30,6 +33,11 @@ pub(super) fn due(it: &ReviewLoop, now: Now) -> Option<Decision> {
 /// LP-19: a failed push never loses the transition; it is tried again, then told. Never forced.
 pub(super) fn failed(it: &ReviewLoop, failure: &Failure, now: Now) -> Option<Decision> {
     let due = it.index.memory.push.clone()?;
+    if failure.kind == FailureKind::GitHeld {
+        let mut decision = it.builder();
+        hold::hold(it, &mut decision, hold::git_held(&failure.said));
+        return Some(decision.finish());
+    }
     let failures = due.failures + 1;
     let mut decision = it.builder();
     let summary = format!("pushing `{}` failed: {}", due.branch, failure.said);

@@ -35,7 +35,14 @@ struct Scene {
     branch: String,
     busy: Option<Busy>,
     head_moved: bool,
+    /// A branch, or a tag, that appeared while the run was alive.
+    ref_made: Option<String>,
     branch_rewritten: bool,
+    /// The run planted this: git answers `planted_after` more times, then it is held with these words.
+    planted: Option<String>,
+    planted_after: u32,
+    /// What the owner says once everything is quiet: `trust` also takes away what was planted.
+    then: Option<Verb>,
     odd_flag: Option<OddFlag>,
     flag_written: Option<Timestamp>,
     command: Option<SceneCommand>,
@@ -120,6 +127,10 @@ impl Default for Scene {
             branch: "main".to_owned(),
             busy: None,
             head_moved: false,
+            ref_made: None,
+            planted: None,
+            planted_after: 0,
+            then: None,
             branch_rewritten: false,
             odd_flag: None,
             flag_written: None,
@@ -179,7 +190,7 @@ fn every_row_and_every_refusal_has_a_folder() {
     let refusals = [
         "LP-03", "LP-04", "LP-05", "LP-06", "LP-07", "LP-08", "LP-10", "LP-11", "LP-19", "LP-20",
         "LP-12", "LP-13", "LP-14", "LP-15", "LP-17", "LP-18", "LP-25", "LP-28", "LP-29", "DM-04",
-        "DM-13", "SU-03", "SU-05", "SU-06", "LP-22", "LP-30",
+        "DM-13", "SU-03", "SU-05", "SU-06", "LP-22", "LP-30", "SE-01",
     ];
     let rows = table::TABLE.iter().map(|row| row.id);
     let missing: Vec<_> = rows.chain(refusals).filter(|id| !words.contains(id)).collect();
@@ -195,6 +206,11 @@ fn check(folder: &Path) {
     world.settle().unwrap();
     for outcome in &scene.gates_end {
         end_gate(&mut world, &scene, outcome);
+    }
+    if let Some(verb) = scene.then {
+        world.planted.take_if(|_| verb == Verb::Trust);
+        world.command(verb, &[]);
+        world.settle().unwrap();
     }
     for wait in &scene.later {
         world.pass(Duration::from_secs(wait.trim_end_matches('s').parse().unwrap()));
@@ -285,6 +301,7 @@ fn stage(scene: &Scene, folder: &Path) -> World {
         world.files.insert(flag.clone(), Entry::Odd(Unreadable { found, wanted }));
     }
     disturb(&mut world, scene);
+    world.planted = scene.planted.clone().map(|said| (scene.planted_after, said));
     let passed = (scene.now - scene.turn_opened).to_std().unwrap();
     world.pass(passed);
     if let (Some(stamp), Some(Entry::File { written, .. })) =
@@ -305,6 +322,10 @@ fn disturb(world: &mut World, scene: &Scene) {
     world.busy = scene.busy;
     if scene.head_moved {
         world.commit_all("an agent's own commit");
+    }
+    if let Some(name) = &scene.ref_made {
+        let head = world.heads["main"].clone();
+        world.heads.insert(name.clone(), head);
     }
     if scene.branch_rewritten {
         let tree = world.tree();

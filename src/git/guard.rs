@@ -1,0 +1,157 @@
+//! Holds git to what the owner trusted (SE-01): nothing by which git runs, includes or redirects may have changed.
+//! What is checked is also what git reads: it sees our own copy of the configuration, not the repository's.
+
+mod config;
+mod harmless;
+mod programs;
+mod reader;
+mod stamp;
+mod vault;
+mod view;
+
+pub use view::Pin;
+
+use super::GitError;
+use reader::{Reading, Site, Unreadable};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use vault::{Contents, Vault};
+
+/// A stamp must be this old before it stands for the file's contents, in seconds.
+const STAMP_AGE: i64 = 2;
+
+pub(super) struct Guard {
+    site: Site,
+    env: Vec<(OsString, OsString)>,
+    state: Mutex<State>,
+}
+
+struct State {
+    pin: Pin,
+    /// What was last found in order.
+    good: Option<Reading>,
+    vault: Vault,
+}
+
+impl Guard {
+    /// Without a pin, what is there now is the owner's.
+    pub(super) fn new(
+        dirs: [&Path; 3],
+        env: Vec<(OsString, OsString)>,
+        vault: PathBuf,
+        pin: Option<Pin>,
+    ) -> Result<Self, GitError> {
+        let [root, git_dir, common_dir] = dirs.map(Path::to_owned);
+        let home = programs::variable(&env, "HOME").map(PathBuf::from);
+        let site = Site { root, git_dir, common_dir, home, vault: vault.clone() };
+        let pin = match pin {
+            Some(pin) => pin,
+            None => take_pin(&site, &env)?.0,
+        };
+        let vault = Vault::new(vault, site.common_dir.clone());
+        let state = Mutex::new(State { pin, good: None, vault });
+        Ok(Self { site, env, state })
+    }
+
+    pub(super) fn pin(&self) -> Pin {
+        self.state().pin.clone()
+    }
+
+    /// From now on what is there now counts. Says how many settings and files that are.
+    pub(super) fn pin_anew(&self) -> Result<(Pin, usize), GitError> {
+        let (pin, counting) = take_pin(&self.site, &self.env)?;
+        let mut state = self.state();
+        state.pin = pin.clone();
+        state.good = None;
+        Ok((pin, counting))
+    }
+
+    /// The environment under which git may start, or why it may not.
+    pub(super) fn check(&self) -> Result<Shelter, GitError> {
+        let mut state = self.state();
+        if !state.good.as_ref().is_some_and(is_current) {
+            let reading = read(&self.site)?;
+            let changes = state.pin.view.changes(&reading.view);
+            if !changes.is_empty() {
+                state.good = None;
+                return Err(GitError::Held { changes });
+            }
+            state.good = Some(reading);
+        }
+        let files = state.good.as_ref().map(|good| good.files.clone()).unwrap_or_default();
+        let programs = state.pin.programs.clone();
+        let lfs = programs.contains_key(programs::LFS);
+        let contents = Contents { files, programs, lfs };
+        let vault = state.vault.dir().to_owned();
+        state.vault.furnish(&contents).map_err(|source| GitError::io("furnish", &vault, source))?;
+        let path = programs::variable(&self.env, "PATH").unwrap_or_default();
+        let path = programs::in_front(&state.vault.bin(), &path);
+        Ok(Shelter { common_dir: vault, objects: self.site.common_dir.join("objects"), path })
+    }
+
+    /// A work tree beside the pinned one has settings of its own only as far as the pinned one has them.
+    pub(super) fn check_beside(&self, git_dir: &Path) -> Result<(), GitError> {
+        if git_dir == self.site.git_dir {
+            return Ok(());
+        }
+        let theirs = reader::read_worktree_config(&self.site, git_dir).map_err(held)?;
+        let ours = reader::read_worktree_config(&self.site, &self.site.git_dir).map_err(held)?;
+        let none = view::View::default();
+        if theirs == none || theirs.is_like(&ours) {
+            return Ok(());
+        }
+        Err(GitError::Held { changes: none.changes(&theirs) })
+    }
+
+    /// Branches' remotes: as pinned, and as they are now.
+    pub(super) fn branches(&self) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
+        let state = self.state();
+        let now = state.good.as_ref().map(|good| good.branches.clone()).unwrap_or_default();
+        (state.pin.branches.clone(), now)
+    }
+
+    /// As if everything that changes from now on changed between a check and git's start.
+    #[cfg(test)]
+    pub(super) fn look_away(&self) {
+        if let Some(good) = &mut self.state().good {
+            good.stamps.clear();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves at worst an older reading, which is then read again.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where git looks instead of in the repository's own common directory.
+pub(super) struct Shelter {
+    pub(super) common_dir: PathBuf,
+    pub(super) objects: PathBuf,
+    pub(super) path: OsString,
+}
+
+fn is_current(reading: &Reading) -> bool {
+    let now = crate::clock::wall().timestamp();
+    let same = |(path, stamp): &(PathBuf, stamp::Stamp)| {
+        stamp.is_older_than(STAMP_AGE, now) && stamp::Stamp::of(path) == *stamp
+    };
+    reading.stamps.iter().all(same)
+}
+
+fn take_pin(site: &Site, env: &[(OsString, OsString)]) -> Result<(Pin, usize), GitError> {
+    let reading = read(site)?;
+    let programs = programs::find(env, &reading.commands, site.home.as_deref());
+    let counting = reading.view.len();
+    Ok((Pin { view: reading.view, branches: reading.branches, programs }, counting))
+}
+
+fn read(site: &Site) -> Result<Reading, GitError> {
+    reader::read(site).map_err(held)
+}
+
+fn held(Unreadable(why): Unreadable) -> GitError {
+    GitError::Held { changes: vec![why] }
+}

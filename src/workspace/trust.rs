@@ -1,0 +1,138 @@
+//! What counts in a repository only as its owner trusted it: its own settings (DM-12), and what git runs and obeys (SE-01).
+//! It starts no git process.
+
+use super::record::Entry;
+use super::{OpenError, Workspace, WorkspaceError};
+use crate::apply::chain;
+use crate::clock;
+use crate::config::Config;
+use crate::git::Pin;
+use crate::model::{Answer, Command, Digest, FileState, RelPath};
+use crate::store::{Durability, write_atomic};
+use std::sync::Arc;
+
+/// The repository's own settings.
+pub(super) const OWN_CONFIG: &str = "agency.yaml";
+const OWN_CONFIG_MAX: u64 = 1 << 20;
+/// Who a pin is by when nobody was asked: what was there at first sight is the owner's.
+const FIRST_SIGHT: &str = "first sight";
+
+/// A repository's own file, and the settings that it leads to.
+type OwnSettings = (Arc<[u8]>, Config);
+
+/// Whose word counts for what git finds when a repository is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// The journal's last pin; without one, first sight.
+    AsPinned,
+    /// The owner takes the repository over as it is.
+    Anew,
+}
+
+impl Workspace {
+    /// From here on git runs only as the journal's last pin allows; without one, as it is now.
+    pub(super) fn guard_git(&mut self, trust: Trust) -> Result<(), OpenError> {
+        let Some(repo) = &self.hands.git else { return Ok(()) };
+        let known = self.pin.clone().filter(|_| trust == Trust::AsPinned);
+        let first = known.is_none();
+        let pin = repo.guard(self.hands.places.folder.join("git"), known)?;
+        if first {
+            self.keep_pin(pin, FIRST_SIGHT)?;
+        }
+        Ok(())
+    }
+
+    fn keep_pin(&mut self, pin: Pin, by: &str) -> Result<(), WorkspaceError> {
+        if self.pin.as_ref() != Some(&pin) {
+            let entry = Entry::Pinned { pin: pin.clone(), by: by.to_owned() };
+            self.note(&entry, Durability::Synced)?;
+            self.pin = Some(pin);
+        }
+        Ok(())
+    }
+
+    /// What git finds here now counts. `None` without git; else how many settings and files that are.
+    pub(super) fn pin_git(&mut self, by: &str) -> Result<Option<usize>, WorkspaceError> {
+        let Some(repo) = &self.hands.git else { return Ok(None) };
+        let (pin, counting) = repo.pin_anew()?;
+        self.keep_pin(pin, by)?;
+        Ok(Some(counting))
+    }
+
+    /// Everything in this repository that only counts as trusted, counts from now on as it is now.
+    pub(super) fn trust(&mut self, command: &Command) -> Result<Answer, WorkspaceError> {
+        let refused = |text: String| Ok(Answer { accepted: false, text });
+        let own = match self.own_settings() {
+            Ok(own) => own,
+            Err(text) => return refused(text),
+        };
+        let mut said = Vec::new();
+        match self.pin_git(&command.by) {
+            Ok(Some(counting)) => {
+                let what = if counting == 1 {
+                    "setting or file counts"
+                } else {
+                    "settings and files count"
+                };
+                said.push(format!("git: {counting} {what} as it is now"));
+            }
+            Ok(None) => {}
+            Err(WorkspaceError::Git(error)) => return refused(chain(&error)),
+            Err(error) => return Err(error),
+        }
+        if let Some((bytes, config)) = own {
+            match self.keep_settings(command, &bytes, config)? {
+                Ok(text) => said.push(text),
+                Err(text) => return refused(text),
+            }
+        }
+        if said.is_empty() {
+            return refused(format!("there is neither git nor an `{OWN_CONFIG}` to trust"));
+        }
+        Ok(Answer { accepted: true, text: said.join("; ") })
+    }
+
+    /// `None` if there are none.
+    fn own_settings(&self) -> Result<Option<OwnSettings>, String> {
+        let path = RelPath::fixed(OWN_CONFIG);
+        let now = clock::now();
+        let reading = crate::read::read(&self.hands.places.root, &path, OWN_CONFIG_MAX, now);
+        let bytes = match reading.map(|reading| reading.state) {
+            Ok(FileState::Whole(file)) => file.bytes,
+            Ok(FileState::Absent) => return Ok(None),
+            Ok(FileState::Unreadable(odd)) => {
+                return Err(format!("`{OWN_CONFIG}` is {}", odd.found));
+            }
+            Err(error) => return Err(format!("`{OWN_CONFIG}`: {error}")),
+        };
+        let config =
+            Config::overlay(&self.settings.config, &bytes).map_err(|error| chain(&error))?;
+        Ok(Some((bytes, config)))
+    }
+
+    /// The repository's own settings count from now on as they are now.
+    fn keep_settings(
+        &mut self,
+        command: &Command,
+        bytes: &[u8],
+        config: Config,
+    ) -> Result<Result<String, String>, WorkspaceError> {
+        let digest = Digest::of(bytes);
+        let trusted = self.hands.places.trusted();
+        let kept = std::fs::create_dir_all(&trusted).map_err(|error| error.to_string());
+        let kept = kept.and_then(|()| {
+            write_atomic(&trusted.join(OWN_CONFIG), bytes).map_err(|error| chain(&error))
+        });
+        if let Err(text) = kept {
+            return Ok(Err(text));
+        }
+        let by = command.by.clone();
+        self.note(&Entry::Trusted { digest: Some(digest.to_string()), by }, Durability::Synced)?;
+        self.hands.launcher.config = config;
+        self.notes.retain(|note| !note.contains(OWN_CONFIG));
+        Ok(Ok(format!(
+            "`{OWN_CONFIG}` {} counts from now on; limits of a protocol from its next start",
+            digest.short()
+        )))
+    }
+}
