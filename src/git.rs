@@ -116,7 +116,8 @@ impl Repo {
     pub fn guard(&self, vault: PathBuf, pin: Option<Pin>) -> Result<Pin, GitError> {
         let inner = &self.0;
         let dirs = [inner.root.as_path(), &inner.git_dir, &inner.common_dir];
-        let guard = Guard::new(dirs, inner.git.env().to_vec(), vault, pin)?;
+        let (program, env) = (inner.git.program().to_owned(), inner.git.env().to_vec());
+        let guard = Guard::new(dirs, program, env, vault, pin)?;
         let pin = guard.pin();
         assert!(inner.guard.set(Arc::new(guard)).is_ok(), "BUG: a repository is guarded once");
         Ok(pin)
@@ -125,11 +126,6 @@ impl Repo {
     /// The owner trusts what is there now. Says how many settings and files count.
     pub fn pin_anew(&self) -> Result<(Pin, usize), GitError> {
         self.guarded()?.pin_anew()
-    }
-
-    /// Whether git may run here.
-    pub fn check(&self) -> Result<(), GitError> {
-        self.guarded()?.check().map(drop)
     }
 
     /// Another work tree of this repository, under the same guard.

@@ -177,7 +177,7 @@ impl Call {
         self
     }
 
-    /// Settings that a file shows are looked for where the owner's check has been (see `guard`).
+    /// Git sees only what was checked (see `guard`).
     ///
     /// `worktree` writes the path of the common directory into files, so it needs the real one; the settings were checked a
     /// moment ago, and the guards stand.
@@ -186,8 +186,14 @@ impl Call {
         if call.verb == "worktree" {
             return call;
         }
-        call.env("GIT_COMMON_DIR", &shelter.common_dir)
-            .env("GIT_OBJECT_DIRECTORY", &shelter.objects)
+        let call = call
+            .env("GIT_COMMON_DIR", &shelter.common_dir)
+            .env("GIT_OBJECT_DIRECTORY", &shelter.objects);
+        match call.reach {
+            Reach::Local => call.env("GIT_EXEC_PATH", &shelter.exec),
+            // Transports are programs of git's own.
+            Reach::Network => call,
+        }
     }
 
     /// Exit codes that are answers, not failures.
@@ -233,6 +239,10 @@ impl Git {
         options.env.retain(|(name, _)| name != "PATH");
         options.env.push(("PATH".into(), path));
         Ok(Self { program: program.ok_or(GitError::Missing)?, options })
+    }
+
+    pub(super) fn program(&self) -> &Path {
+        &self.program
     }
 
     /// What git sees of the owner's environment.

@@ -24,6 +24,7 @@ const STAMP_AGE: i64 = 2;
 
 pub(super) struct Guard {
     site: Site,
+    program: PathBuf,
     env: Vec<(OsString, OsString)>,
     state: Mutex<State>,
 }
@@ -39,6 +40,7 @@ impl Guard {
     /// Without a pin, what is there now is the owner's.
     pub(super) fn new(
         dirs: [&Path; 3],
+        program: PathBuf,
         env: Vec<(OsString, OsString)>,
         vault: PathBuf,
         pin: Option<Pin>,
@@ -52,7 +54,7 @@ impl Guard {
         };
         let vault = Vault::new(vault, site.common_dir.clone());
         let state = Mutex::new(State { pin, good: None, vault });
-        Ok(Self { site, env, state })
+        Ok(Self { site, program, env, state })
     }
 
     pub(super) fn pin(&self) -> Pin {
@@ -76,11 +78,12 @@ impl Guard {
             let changes = state.pin.view.changes(&reading.view);
             if !changes.is_empty() {
                 state.good = None;
-                return Err(GitError::Held { changes });
+                return Err(GitError::Held { changes: the_first(changes) });
             }
             state.good = Some(reading);
         }
-        let files = state.good.as_ref().map(|good| good.files.clone()).unwrap_or_default();
+        let mut files = state.good.as_ref().map(|good| good.files.clone()).unwrap_or_default();
+        files.insert("exec/git".to_owned(), programs::blind_git(&self.program));
         let programs = state.pin.programs.clone();
         let lfs = programs.contains_key(programs::LFS);
         let contents = Contents { files, programs, lfs };
@@ -88,7 +91,8 @@ impl Guard {
         state.vault.furnish(&contents).map_err(|source| GitError::io("furnish", &vault, source))?;
         let path = programs::variable(&self.env, "PATH").unwrap_or_default();
         let path = programs::in_front(&state.vault.bin(), &path);
-        Ok(Shelter { common_dir: vault, objects: self.site.common_dir.join("objects"), path })
+        let (objects, exec) = (self.site.common_dir.join("objects"), state.vault.exec());
+        Ok(Shelter { common_dir: vault, objects, path, exec })
     }
 
     /// A work tree beside the pinned one has settings of its own only as far as the pinned one has them.
@@ -112,6 +116,13 @@ impl Guard {
         (state.pin.branches.clone(), now)
     }
 
+    /// The owner's own hook sends what git-lfs keeps before a push; ours runs no hooks, so it is asked for by itself.
+    pub(super) fn sends_lfs(&self) -> bool {
+        let state = self.state();
+        let asks = state.good.as_ref().is_some_and(|good| good.sends_lfs);
+        asks && state.pin.programs.contains_key(programs::LFS)
+    }
+
     /// As if everything that changes from now on changed between a check and git's start.
     #[cfg(test)]
     pub(super) fn look_away(&self) {
@@ -131,6 +142,18 @@ pub(super) struct Shelter {
     pub(super) common_dir: PathBuf,
     pub(super) objects: PathBuf,
     pub(super) path: OsString,
+    pub(super) exec: PathBuf,
+}
+
+/// An agent may plant any number of things; a message has an end.
+fn the_first(mut changes: Vec<String>) -> Vec<String> {
+    const MOST: usize = 50;
+    let more = changes.len().saturating_sub(MOST);
+    if more > 0 {
+        changes.truncate(MOST);
+        changes.push(format!("and {more} more"));
+    }
+    changes
 }
 
 fn is_current(reading: &Reading) -> bool {

@@ -26,6 +26,9 @@ impl Repo {
         let Some(remote) = self.remote_of(branch).await? else {
             return Ok(Pushed::NoRemote);
         };
+        if let Some(failed) = self.send_lfs(&remote, &target, commit).await? {
+            return Ok(failed);
+        }
         let call = Call::network("push")
             .args([
                 "--porcelain",
@@ -41,6 +44,29 @@ impl Repo {
             Ok(output) => Ok(outcome(output.code, &output.stdout, &output.stderr)),
             Err(error @ GitError::TimedOut { .. }) => {
                 Ok(Pushed::Failed { said: error.to_string() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What the owner's hook would do: contents first, so that no pointer arrives without them.
+    async fn send_lfs(
+        &self,
+        remote: &str,
+        target: &str,
+        commit: &str,
+    ) -> Result<Option<Pushed>, GitError> {
+        if !self.guarded()?.sends_lfs() {
+            return Ok(None);
+        }
+        let url = Call::local("remote").args(["get-url", "--push", "--", remote]);
+        let url = self.git(url).await?.line("remote")?.to_owned();
+        let line = format!("{target} {commit} {target} {}\n", self.0.format.zeros());
+        let call = Call::network("lfs").args(["pre-push", remote, &url]);
+        match self.git(call.stdin(line.into_bytes())).await {
+            Ok(_) => Ok(None),
+            Err(error @ (GitError::Refused { .. } | GitError::TimedOut { .. })) => {
+                Ok(Some(Pushed::Failed { said: error.to_string() }))
             }
             Err(error) => Err(error),
         }

@@ -129,8 +129,6 @@ impl Repo {
             .guard("core.safecrlf=false")
             // A cached list of untracked files trusts folder times that anybody can set.
             .guard("core.untrackedCache=false")
-            // Spares a `git status` inside each submodule; a moved one is seen all the same.
-            .guard("diff.ignoreSubmodules=dirty")
             .args(["--all", "--sparse", "--ignore-errors", "--", "."])
             .env("GIT_INDEX_FILE", index)
             .fine(&[0, 1]);

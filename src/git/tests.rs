@@ -161,6 +161,11 @@ async fn plan_all(repo: &Repo, write: &[(RelPath, Vec<u8>)]) -> PlannedCommit {
 }
 
 impl Repo {
+    /// Whether git may run here.
+    fn check(&self) -> Result<(), super::GitError> {
+        self.guarded()?.check().map(drop)
+    }
+
     async fn ask_tree(&self, commit: &crate::model::CommitId) -> crate::model::TreeId {
         let call = super::Call::local("rev-parse").arg(format!("{commit}^{{tree}}"));
         let output = self.git(call).await.unwrap();

@@ -128,6 +128,11 @@ impl Places {
         self.folder.join("pins.json")
     }
 
+    /// What git reads in the place of the repository's own settings.
+    pub fn git(&self) -> PathBuf {
+        self.folder.join("git")
+    }
+
     pub fn trusted(&self) -> PathBuf {
         self.folder.join("trusted")
     }

@@ -35,7 +35,7 @@ impl Workspace {
         let Some(repo) = &self.hands.git else { return Ok(()) };
         let known = self.pin.clone().filter(|_| trust == Trust::AsPinned);
         let first = known.is_none();
-        let pin = repo.guard(self.hands.places.folder.join("git"), known)?;
+        let pin = repo.guard(self.hands.places.git(), known)?;
         if first {
             self.keep_pin(pin, FIRST_SIGHT)?;
         }

@@ -5,7 +5,6 @@ use super::config::{self, Entry};
 use super::harmless;
 use super::stamp::Stamp;
 use super::view::{Value, View};
-use crate::git::refs::read_text;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read as _};
@@ -13,9 +12,11 @@ use std::path::{Path, PathBuf};
 
 const CONFIG_MAX: u64 = 1 << 20;
 const PROGRAM_MAX: u64 = 8 << 20;
+/// What the hook says that `git lfs install` makes.
+const LFS_PUSH: &[u8] = b"git lfs pre-push";
 /// As deep as git itself follows includes.
 const DEPTH_MAX: usize = 10;
-const MODULES_MAX: usize = 256;
+const MODULES_MAX: usize = 4096;
 
 /// Where the repository lies, and its owner's home.
 #[derive(Clone)]
@@ -38,6 +39,8 @@ pub(super) struct Reading {
     /// Values that may name programs.
     pub(super) commands: Vec<String>,
     pub(super) stamps: Vec<(PathBuf, Stamp)>,
+    /// The owner's own hook sends what git-lfs keeps before a push.
+    pub(super) sends_lfs: bool,
 }
 
 /// Why something cannot be read, for people.
@@ -91,7 +94,9 @@ impl Reader<'_> {
     fn lay_down(&mut self, main: Vec<Entry>, own: Option<Vec<Entry>>) {
         let asks = |entry: &Entry| {
             entry.key.kind() == ("extensions", "worktreeconfig")
-                && !matches!(entry.text(), "false" | "no" | "off" | "0" | "")
+                && !["false", "no", "off", "0", ""]
+                    .iter()
+                    .any(|no| entry.text().eq_ignore_ascii_case(no))
         };
         let own = own.filter(|_| main.iter().any(asks)).unwrap_or_default();
         let text =
@@ -120,8 +125,8 @@ impl Reader<'_> {
                 // The work tree is named outright in every call.
                 ("core", "worktree") => {}
                 ("core", "hookspath") => {
-                    let folder = self.expand(entry.text()).unwrap_or_default();
-                    self.hooks.push(self.site.root.join(folder));
+                    let folder = self.expand(entry.text()).map(|path| self.site.root.join(path));
+                    self.hooks.extend(folder.filter(|folder| *folder != self.site.root));
                 }
                 ("branch", "remote" | "pushremote") => {
                     self.reading.branches.insert(setting, entry.text().to_owned());
@@ -141,13 +146,8 @@ impl Reader<'_> {
         depth: usize,
     ) -> Result<Option<Entry>, Unreadable> {
         let near = by.parent().unwrap_or(by);
-        let Some(path) = self.expand(entry.text()) else {
-            return Err(Unreadable(format!(
-                "`{}` includes `{}`, which cannot be followed",
-                self.name(by),
-                crate::model::clip(entry.text(), 120)
-            )));
-        };
+        // Somebody else's home, or git's own folder: the name is pinned, what lies there is not ours to read.
+        let Some(path) = self.expand(entry.text()) else { return Ok(Some(entry)) };
         if depth == DEPTH_MAX {
             return Err(Unreadable(format!("`{}` includes too deeply", self.name(by))));
         }
@@ -184,8 +184,11 @@ impl Reader<'_> {
     fn program(&mut self, file: &Path) -> Step {
         self.stamp(file);
         let name = self.name(file);
-        let bytes = read_bytes(file)
+        let bytes = read_bytes(file, PROGRAM_MAX)
             .map_err(|error| Unreadable(format!("`{name}` cannot be read: {error}")))?;
+        let bytes = bytes.unwrap_or_default();
+        let sends = |bytes: &[u8]| bytes.windows(LFS_PUSH.len()).any(|text| text == LFS_PUSH);
+        self.reading.sends_lfs |= file.ends_with("pre-push") && sends(&bytes);
         self.reading.view.add(&name, "", Value::of_file(&bytes));
         Ok(())
     }
@@ -236,11 +239,19 @@ impl Reader<'_> {
                 self.modules(&module, depth + 1)?;
                 continue;
             }
-            self.config(&module.join("config"), 0)?;
+            self.module_config(&module.join("config"))?;
             self.folder(&module.join("hooks"))?;
             self.attributes(&module.join("info/attributes"))?;
             self.modules(&module.join("modules"), depth + 1)?;
         }
+        Ok(())
+    }
+
+    /// It counts, but is no part of what git reads for the repository itself.
+    fn module_config(&mut self, file: &Path) -> Step {
+        let kept = (self.reading.branches.clone(), self.reading.files.clone());
+        self.config(file, 0)?;
+        (self.reading.branches, self.reading.files) = kept;
         Ok(())
     }
 
@@ -278,8 +289,10 @@ impl Reader<'_> {
 
     fn text(&mut self, file: &Path, max: u64) -> Result<Option<String>, Unreadable> {
         self.stamp(file);
-        read_text(file, max)
-            .map_err(|error| Unreadable(format!("`{}` cannot be read: {error}", self.name(file))))
+        let bytes = read_bytes(file, max).map_err(|error| {
+            Unreadable(format!("`{}` cannot be read: {error}", self.name(file)))
+        })?;
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     fn stamp(&mut self, path: &Path) {
@@ -309,15 +322,17 @@ fn children(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn read_bytes(file: &Path) -> io::Result<Vec<u8>> {
-    // Opening a pipe would wait for its writer. A link that leads nowhere is no program.
+/// `None` if there is none. Links are followed, as git follows them.
+fn read_bytes(file: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
+    let gone = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
     match fs::metadata(file) {
         Ok(meta) if meta.is_file() => {}
+        // Opening a pipe would wait for its writer.
         Ok(_) => return Err(io::ErrorKind::InvalidData.into()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if gone.contains(&error.kind()) => return Ok(None),
         Err(error) => return Err(error),
     }
     let mut bytes = Vec::new();
-    let read = fs::File::open(file)?.take(PROGRAM_MAX + 1).read_to_end(&mut bytes)?;
-    if read as u64 > PROGRAM_MAX { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
+    let read = fs::File::open(file)?.take(max + 1).read_to_end(&mut bytes)?;
+    if read as u64 > max { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(Some(bytes)) }
 }

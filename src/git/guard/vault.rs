@@ -5,7 +5,7 @@ use super::stamp::Stamp;
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, symlink};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 /// What git finds in the owner's own directory. Neither `config`, `hooks` nor `info/attributes` may ever be among them.
@@ -23,6 +23,8 @@ const LINKS: &[&str] = &[
     "git-crypt",
     "info/exclude",
 ];
+/// What is in it; everything else that lies there is somebody else's.
+const FOLDERS: [&str; 4] = ["", "info", "bin", "exec"];
 /// What git makes itself where it is missing, which it cannot do behind a link.
 const MADE: &[&str] = &["logs"];
 
@@ -63,6 +65,11 @@ impl Vault {
         self.dir.join("bin")
     }
 
+    /// Where git looks for itself.
+    pub(super) fn exec(&self) -> PathBuf {
+        self.dir.join("exec")
+    }
+
     /// Cheap when everything lies there already.
     pub(super) fn furnish(&mut self, wanted: &Contents) -> io::Result<()> {
         let links = self.links(wanted)?;
@@ -79,7 +86,7 @@ impl Vault {
         for (name, text) in &wanted.files {
             put(&self.dir, name, text)?;
         }
-        let folders = [self.dir.clone(), self.dir.join("info"), self.bin()];
+        let folders = FOLDERS.map(|name| self.dir.join(name));
         let files = wanted.files.keys().map(|name| self.dir.join(name));
         let stamps = folders.into_iter().chain(files).map(|path| (path.clone(), Stamp::of(&path)));
         let stamps = stamps.collect();
@@ -107,7 +114,7 @@ impl Vault {
 
     /// Makes the folders, and removes what is not ours: a `hooks` that somebody put there, files of an older view.
     fn clear(&self, wanted: &Contents, links: &[(String, PathBuf)]) -> io::Result<()> {
-        for folder in ["", "info", "bin"] {
+        for folder in FOLDERS {
             let dir = self.dir.join(folder);
             if dir.symlink_metadata().is_ok_and(|meta| !meta.is_dir()) {
                 fs::remove_file(&dir)?;
@@ -117,7 +124,7 @@ impl Vault {
                 let entry = entry?;
                 let name = entry.file_name().to_string_lossy().into_owned();
                 let name = if folder.is_empty() { name } else { format!("{folder}/{name}") };
-                let ours = matches!(name.as_str(), "info" | "bin")
+                let ours = FOLDERS.contains(&name.as_str())
                     || wanted.files.contains_key(&name)
                     || links.iter().any(|(link, _)| *link == name);
                 if !ours {
@@ -146,6 +153,9 @@ fn put(dir: &Path, name: &str, text: &str) -> io::Result<()> {
         remove(&whole)?;
     }
     fs::write(&whole, text)?;
+    if name.starts_with("exec/") {
+        fs::set_permissions(&whole, fs::Permissions::from_mode(0o700))?;
+    }
     if file.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
         fs::remove_dir_all(&file)?;
     }

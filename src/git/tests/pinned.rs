@@ -245,3 +245,64 @@ async fn another_work_tree_of_the_repository_is_held_with_it() {
     let said = changes(repo.beside(&root).await.err().unwrap());
     assert!(said[0].contains("another repository"), "{said:?}");
 }
+
+// covers: SE-01
+#[tokio::test]
+async fn what_lfs_keeps_is_sent_before_a_push_as_the_owners_hook_would() {
+    let owner = Owner::with_commit();
+    owner.git(&["init", "--quiet", "--bare", "../bare.git"]);
+    owner.git(&["remote", "add", "hub", "../bare.git"]);
+    let options = with_lfs(&owner);
+    owner.script(
+        "../usr/git-lfs",
+        "#!/bin/sh\necho \"$@\" >> ../sent; cat >> ../sent; [ ! -e ../down ]\n",
+    );
+    owner.script(".git/hooks/pre-push", "#!/bin/sh\ngit lfs pre-push \"$@\"\n");
+    let repo = owner.open_with(&owner.root, options).await;
+    let head = owner.head();
+    owner.write("../down", "");
+    let failed = repo.push("main", &head).await.unwrap();
+    assert!(matches!(failed, Pushed::Failed { .. }), "no pointer without its contents: {failed:?}");
+    assert!(!owner.at("../bare.git/refs/heads/main").exists());
+    fs::remove_file(owner.at("../down")).unwrap();
+    fs::remove_file(owner.at("../sent")).unwrap();
+    assert_eq!(repo.push("main", &head).await.unwrap(), Pushed::Done);
+    let line = format!("refs/heads/main {head} refs/heads/main {}", "0".repeat(40));
+    assert_eq!(
+        fs::read_to_string(owner.at("../sent")).unwrap(),
+        format!("pre-push hub ../bare.git\n{line}\n")
+    );
+}
+
+// covers: SE-01
+#[tokio::test]
+async fn settings_in_another_alphabet_and_of_submodules_do_no_harm() {
+    let owner = Owner::with_commit();
+    let mut config = fs::read(owner.at(".git/config")).unwrap();
+    config.extend(b"[user]\n\tname = J\xfcrgen\n[include]\n\tpath = %(prefix)/etc/none\n");
+    fs::write(owner.at(".git/config"), &config).unwrap();
+    owner.write(".git/modules/lib/HEAD", "ref: refs/heads/main\n");
+    owner.write(".git/modules/lib/config", "[remote \"origin\"]\n\turl = u\n");
+    let repo = owner.open().await;
+    owner.write(
+        ".git/modules/lib/config",
+        "[remote \"origin\"]\n\turl = u\n[branch \"main\"]\n\tremote = origin\n",
+    );
+    repo.check().unwrap();
+    assert_eq!(repo.push("main", &owner.head()).await.unwrap(), Pushed::NoRemote);
+    owner.write(".git/modules/lib/config", "[remote \"origin\"]\n\turl = elsewhere\n");
+    let said = changes(repo.check().unwrap_err());
+    assert_eq!(said, ["`.git/modules/lib/config`: `remote.origin.url` was `u`, is `elsewhere`"]);
+}
+
+// covers: SE-01
+#[tokio::test]
+async fn a_flood_of_plants_is_told_in_few_words() {
+    let owner = Owner::with_commit();
+    let repo = owner.open().await;
+    let many: String = (0..2000).map(|n| format!("[alias]\n\ta{n} = x\n")).collect();
+    let config = fs::read_to_string(owner.at(".git/config")).unwrap();
+    owner.write(".git/config", &format!("{config}{many}"));
+    let said = changes(repo.check().unwrap_err());
+    assert_eq!((said.len(), said.last().unwrap().as_str()), (51, "and 1950 more"));
+}

@@ -2,8 +2,8 @@
 //! Planted for good it holds git; planted between our check and git's start it is not seen.
 
 use super::{Owner, date, path};
-use crate::git::{GitError, Pushed, Repo};
-use crate::model::{CommitId, TreeId};
+use crate::git::{GitError, MergeWish, Pushed, Repo};
+use crate::model::{CommitId, MergeStyle, TreeId};
 use std::fs;
 use std::process::Command;
 
@@ -90,6 +90,8 @@ struct Stage {
     owner: Owner,
     repo: Repo,
     first: CommitId,
+    side: CommitId,
+    tree: TreeId,
 }
 
 impl Stage {
@@ -119,7 +121,9 @@ impl Stage {
     async fn new() -> Self {
         let owner = Self::owner();
         let (repo, first) = (owner.open().await, owner.head());
-        Self { owner, repo, first }
+        let side = CommitId::new(owner.git(&["rev-parse", "side"]));
+        let tree = TreeId::new(owner.git(&["rev-parse", "side^{tree}"]));
+        Self { owner, repo, first, side, tree }
     }
 
     fn plant(&self, vector: &Vector) {
@@ -145,7 +149,7 @@ impl Stage {
             Err(_) => repo.move_anything(first).await,
         };
         let tip = planned.as_ref().map_or(first, |planned| &planned.id);
-        vec![
+        let mut done = vec![
             ("snapshot", repo.snapshot("probe", None).await.map(drop)),
             ("plan", planned.as_ref().map(drop).map_err(again)),
             ("commit", commit),
@@ -156,7 +160,24 @@ impl Stage {
             ("ask_commit", repo.ask_commit("HEAD").await.map(drop)),
             ("make_again", repo.remake(first).await),
             ("push", repo.push("main", tip).await.map(drop)),
-        ]
+            ("merge-tree", self.merge_side().await),
+            ("range", repo.range(None, first).await.map(drop)),
+            ("sides", repo.sides(Some(first), &self.tree, &[path("a.txt")]).await.map(drop)),
+            ("move_ref", repo.move_ref("refs/heads/probe", None, Some(first)).await.map(drop)),
+        ];
+        let dir = self.owner.dir.path().join("worktree");
+        done.push(("add_worktree", repo.add_worktree(&dir, "task", first).await));
+        if dir.exists() {
+            done.push(("drop_worktree", repo.drop_worktree(&dir).await));
+        }
+        done
+    }
+
+    async fn merge_side(&self) -> Result<(), GitError> {
+        let (onto, theirs) = (&self.first, &self.side);
+        let (style, message, date) = (MergeStyle::Merge, "m", date());
+        let wish = MergeWish { target: "main", onto, theirs, style, message, date };
+        self.repo.plan_merge(&wish).await.map(drop)
     }
 
     fn ran(&self) -> String {
@@ -320,4 +341,22 @@ async fn a_push_that_is_redirected_after_the_check_goes_where_it_belongs() {
         fs::remove_file(stage.owner.at("../bare.git/refs/heads/main")).unwrap();
         stage.put_back();
     }
+}
+
+// covers: SE-01
+#[tokio::test]
+async fn a_repository_inside_the_tree_runs_nothing() {
+    let stage = Stage::new().await;
+    let inside = "git init --quiet inside; cd inside; echo x > x; git add x
+        git -c user.name=A -c user.email=a@b commit --quiet -m x
+        printf '[core]\\nfsmonitor = %s\\n[filter \"e\"]\\nclean = %s\\n' \"$TRAP\" \"$TRAP\" >> .git/config
+        echo '* filter=e' > .git/info/attributes; touch -d yesterday x; cd ..
+        printf '[submodule \"inside\"]\\npath = inside\\nurl = ./inside\\nignore = none\\n' > .gitmodules";
+    shell(&stage.owner, inside);
+    for label in ["one", "two"] {
+        stage.repo.snapshot(label, None).await.unwrap();
+    }
+    assert_eq!(stage.ran(), "");
+    shell(&stage.owner, "git add --all 2>/dev/null; touch inside/x; git status >/dev/null || :");
+    assert_ne!(stage.ran(), "", "plain git falls for it");
 }
