@@ -52,6 +52,8 @@ const FILE_MAX: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub flag_max_age: Duration,
+    /// A turn that a run without a living process holds for longer than this is stale.
+    pub lock_stale: Duration,
     pub max_rejections: u32,
     pub max_rounds: u32,
     pub settle: Duration,
@@ -69,6 +71,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             flag_max_age: Duration::from_secs(30 * 60),
+            lock_stale: Duration::from_secs(45 * 60),
             max_rejections: 3,
             max_rounds: 8,
             settle: Duration::from_secs(30),

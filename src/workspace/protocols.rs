@@ -26,6 +26,7 @@ fn loop_limits(config: &Config) -> Limits {
     });
     Limits {
         flag_max_age: wanted.flag_max_age,
+        lock_stale: wanted.lock_stale,
         max_rejections: wanted.max_rejections,
         max_rounds: wanted.max_rounds,
         settle: wanted.settle,

@@ -8,7 +8,9 @@ use super::{
     memory::{LoopState, Turn},
     table::{Holder, Said},
 };
-use crate::model::{Builder, Decision, FileState, Now, Rejection, RelPath, Severity as Weight};
+use crate::model::{
+    Builder, Decision, FileState, Now, Rejection, RelPath, Severity as Weight, clip,
+};
 
 /// What a flag with this status must find in the comments; judged when its run has ended and every file is final.
 pub(super) fn check(it: &ReviewLoop, state: &LoopState, said: Said) -> Result<(), Rejection> {
@@ -138,7 +140,7 @@ pub(super) fn tell_of_deferral(it: &ReviewLoop, state: &LoopState, decision: &mu
 }
 
 /// A section that says so in its first words.
-fn declared(text: &str) -> Option<String> {
+pub(super) fn declared(text: &str) -> Option<String> {
     let is_it = |line: &&str| {
         let plain = line.trim_start_matches(['#', '-', '*', ' ']).to_lowercase();
         ["deferred:", "out of scope:"].iter().any(|word| plain.starts_with(word))
@@ -183,6 +185,8 @@ fn changed_file(
         let summary =
             format!("`{name}` was written by somebody other than {} ({who})", author.word());
         let mut reason = Reason::new("LP-17", format!("{name} {now}"), summary);
+        reason.evidence = vec![format!("`{name}` is {} now", &now[..12])];
+        reason.evidence.extend(it.index.text(name).map(|text| clip(&text, 400)));
         reason.did = "The file stays as it is; the loop goes on.".to_owned();
         reason.wont = "We do not know who wrote it: an agent or a human.".to_owned();
         hold::tell(it, &mut decision, Weight::Critical, reason);

@@ -9,15 +9,15 @@ use super::{
     table::{Holder, Phase},
 };
 use crate::model::{
-    Builder, Decision, Effect, Event, Fact, Now, Outcome, RelPath, RunId, Seat, Snapshot, Spawn,
-    Ticks, TreeRef,
+    Builder, Decision, Effect, Event, Fact, Now, Outcome, RelPath, RunId, Seat, Severity, Snapshot,
+    Spawn, Ticks, TreeRef,
 };
 
 /// A run of ours has ended: remember that before anything else.
-pub(super) fn note_end(it: &ReviewLoop, _: Now) -> Option<Decision> {
+pub(super) fn note_end(it: &ReviewLoop, now: Now) -> Option<Decision> {
     let end = it.index.ended.as_ref()?;
     let mut turn = it.index.memory.turn.clone()?;
-    turn.run.take_if(|running| running.run == end.run)?;
+    let running = turn.run.take_if(|running| running.run == end.run)?;
     // A session that could not be gone on with is forgotten.
     let resumed = turn.session.is_some();
     let lost = resumed && matches!(end.outcome, Outcome::Crash { .. });
@@ -38,7 +38,39 @@ pub(super) fn note_end(it: &ReviewLoop, _: Now) -> Option<Decision> {
     if let Some(reason) = tampered {
         hold::hold(it, &mut decision, reason);
     }
+    if end.outcome == Outcome::Lost && is_stale(it, &running, now) {
+        let reason = stale_lock(it, &running, &end.tail);
+        hold::tell(it, &mut decision, Severity::Warning, reason);
+    }
     Some(decision.finish())
+}
+
+/// LP-21: the run that holds the turn is the lock. While its process lives it may take its time; how long that is, is for
+/// the limits of runs to say.
+fn is_stale(it: &ReviewLoop, running: &Running, now: Now) -> bool {
+    // The steady clock counts; one that is behind has begun anew with the machine, and only the wall clock is left.
+    let age = if now.ticks >= running.ticks {
+        now.ticks.since(running.ticks)
+    } else {
+        (now.wall - running.since).to_std().unwrap_or_default()
+    };
+    age > it.limits.lock_stale
+}
+
+fn stale_lock(it: &ReviewLoop, running: &Running, tail: &str) -> Reason {
+    let (run, minutes) = (&running.run, it.limits.lock_stale.as_secs() / 60);
+    let summary = format!("`{run}` held the turn past {minutes} min and no process of it is alive");
+    let mut reason = Reason::new("LP-21", run.as_str(), summary);
+    reason.what = format!(
+        "The lock is stale: the turn belonged to `{run}` since {}, and nobody saw how it ended.",
+        running.since.to_rfc3339()
+    );
+    reason.did =
+        "The lock is released; the turn stays with its agent, who is tried again.".to_owned();
+    reason.wont = "We take a lost run for no success.".to_owned();
+    reason.evidence = vec![format!("lock: `{run}`, since {}", running.since.to_rfc3339())];
+    reason.evidence.extend(Some(tail.to_owned()).filter(|tail| !tail.is_empty()));
+    reason
 }
 
 /// A permission to start that cannot be used now is given back, so that nobody waits for a held or absent loop.
