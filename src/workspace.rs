@@ -8,6 +8,7 @@ mod look;
 mod open;
 mod protocols;
 mod record;
+mod remembered;
 mod replay;
 mod room;
 mod slot;
@@ -15,6 +16,7 @@ mod status;
 mod trust;
 
 pub use open::{OpenError, Settings, Stranger};
+pub use remembered::remembered;
 pub use status::{ProtocolStatus, RepoStatus};
 
 use crate::apply::{Applied, Hands, Later};

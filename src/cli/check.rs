@@ -1,16 +1,20 @@
 //! `agency check`: looks at one repository's files without changing anything, and lists what is wrong.
+//! Each protocol has its own list of findings in `check/`; a new one is a file there and a line in [`CHECKS`].
+
+mod review_loop;
 
 use super::context::Context;
 use super::exit::Exit;
 use crate::apply::chain;
 use crate::clock;
 use crate::config::Config;
-use crate::model::{FileState, RelPath, clip};
-use crate::protocol::review_loop;
+use crate::model::{FileState, Rejection, RelPath};
 use crate::read;
-use crate::route;
+use crate::repository::Places;
 use crate::store;
+use crate::workspace;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Look for problems in a repository's protocol files, settings and journal
@@ -25,73 +29,110 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Which file, and what is wrong with it.
+/// Every protocol's own look. Each returns all that it finds, and nothing where its protocol is not in use.
+const CHECKS: &[fn(&Look) -> Vec<Finding>] = &[review_loop::check];
+
+/// Which file, where in it, and what is wrong.
 #[derive(serde::Serialize)]
 struct Finding {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<String>,
     file: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
     problem: String,
+}
+
+impl Finding {
+    fn new(file: impl Into<String>, problem: String) -> Self {
+        Self { rule: None, file: file.into(), line: None, problem }
+    }
+}
+
+impl From<Rejection> for Finding {
+    fn from(rejection: Rejection) -> Self {
+        let Rejection { rule, file, line, found, wanted, .. } = rejection;
+        let problem = format!("found {found}; wanted {wanted}");
+        Self { rule: Some(rule.to_string()), file: file.to_string(), line, problem }
+    }
+}
+
+/// One repository, to look at only.
+struct Look {
+    root: PathBuf,
+    places: Option<Places>,
+}
+
+impl Look {
+    /// `None` when there is no such file; what no safe read accepts is a finding.
+    fn bytes(&self, file: &RelPath, limit: u64) -> Result<Option<Vec<u8>>, Finding> {
+        let reading = read::read(&self.root, file, limit, clock::now());
+        let reading = reading.map_err(|error| Finding::new(file.as_str(), chain(&error)))?;
+        match reading.state {
+            FileState::Absent => Ok(None),
+            FileState::Whole(file) => Ok(Some(file.bytes.to_vec())),
+            FileState::Unreadable(odd) => {
+                let problem = format!("is {}; wanted {}", odd.found, odd.wanted);
+                Err(Finding {
+                    rule: Some("DM-04".to_owned()),
+                    ..Finding::new(file.as_str(), problem)
+                })
+            }
+        }
+    }
+
+    /// What our journal says that a protocol remembers; empty where there is no journal.
+    fn remembered(&self, protocol: &str) -> BTreeMap<String, Value> {
+        let Some(places) = &self.places else { return BTreeMap::new() };
+        workspace::remembered(&store::tail(&places.journal(), usize::MAX), protocol)
+    }
 }
 
 pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
     let at = args.at.clone().map(|at| context.at(at));
     let context = at.as_ref().unwrap_or(context);
-    let root = context.root()?;
-    let mut findings = Vec::new();
-    check_state(&root, &mut findings);
-    check_json(&root, review_loop::MANDATES, &mut findings);
-    check_settings(&root, &context.config()?, &mut findings);
-    if let Some(places) = context.places()?
-        && let Err(error) = store::verify(&places.journal(), &places.pins())
-        && places.journal().exists()
-    {
-        findings
-            .push(Finding { file: places.journal().display().to_string(), problem: chain(&error) });
-    }
+    let look = Look { root: context.root()?, places: context.places()? };
+    let mut findings = check_settings(&look, &context.config()?);
+    findings.extend(look.places.as_ref().and_then(check_journal));
+    findings.extend(CHECKS.iter().flat_map(|check| check(&look)));
     if args.json {
         super::show::json(&findings)?;
     } else {
-        for finding in &findings {
-            anstream::println!("{}: {}", finding.file, finding.problem);
-        }
-        if findings.is_empty() {
-            anstream::println!("nothing is wrong here");
-        }
+        print(&findings);
     }
     Ok(if findings.is_empty() { Exit::Fine } else { Exit::Finding })
 }
 
-fn check_state(root: &Path, findings: &mut Vec<Finding>) {
-    let Some(bytes) = bytes_of(root, review_loop::STATE, findings) else { return };
-    if route::protocol_of(&RelPath::fixed(review_loop::STATE), &bytes).is_none() {
-        let problem = "is not the state of a review loop: wanted an object with currentStep, phase and activeAgent";
-        findings.push(Finding { file: review_loop::STATE.to_owned(), problem: problem.to_owned() });
+fn print(findings: &[Finding]) {
+    for Finding { rule, file, line, problem } in findings {
+        let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+        let rule = rule.as_ref().map(|rule| format!(" ({rule})")).unwrap_or_default();
+        anstream::println!("{file}{line}: {problem}{rule}");
+    }
+    if findings.is_empty() {
+        anstream::println!("nothing is wrong here");
+    } else {
+        anstream::eprintln!("hint: `agency explain RULE` says what a rule wants");
     }
 }
 
-fn check_json(root: &Path, file: &'static str, findings: &mut Vec<Finding>) {
-    let Some(bytes) = bytes_of(root, file, findings) else { return };
-    if let Err(error) = serde_json::from_slice::<Value>(&bytes) {
-        let problem = format!("is not JSON: {}", clip(&error.to_string(), 160));
-        findings.push(Finding { file: file.to_owned(), problem });
-    }
-}
-
-fn check_settings(root: &Path, owner: &Config, findings: &mut Vec<Finding>) {
-    let Some(bytes) = bytes_of(root, "agency.yaml", findings) else { return };
-    if let Err(error) = Config::overlay(owner, &bytes) {
-        findings.push(Finding { file: "agency.yaml".to_owned(), problem: chain(&error) });
-    }
-}
-
-/// `None` when there is nothing to check, or nothing that we read.
-fn bytes_of(root: &Path, file: &'static str, findings: &mut Vec<Finding>) -> Option<Vec<u8>> {
-    match read::read(root, &RelPath::fixed(file), 1 << 20, clock::now()).ok()?.state {
-        FileState::Absent => None,
-        FileState::Whole(file) => Some(file.bytes.to_vec()),
-        FileState::Unreadable(odd) => {
-            let problem = format!("is {}; wanted {}", odd.found, odd.wanted);
-            findings.push(Finding { file: file.to_owned(), problem });
-            None
+fn check_settings(look: &Look, owner: &Config) -> Vec<Finding> {
+    let file = "agency.yaml";
+    match look.bytes(&RelPath::fixed(file), 1 << 20) {
+        Err(finding) => vec![finding],
+        Ok(None) => Vec::new(),
+        Ok(Some(bytes)) => {
+            let wrong = Config::overlay(owner, &bytes).err();
+            wrong.map(|error| Finding::new(file, chain(&error))).into_iter().collect()
         }
     }
+}
+
+fn check_journal(places: &Places) -> Option<Finding> {
+    let journal: &Path = &places.journal();
+    let error = store::verify(journal, &places.pins()).err().filter(|_| journal.exists())?;
+    Some(Finding {
+        rule: Some("DM-08".to_owned()),
+        ..Finding::new(journal.display().to_string(), chain(&error))
+    })
 }

@@ -4,6 +4,8 @@
 
 mod away;
 mod change_request;
+pub mod check;
+mod codebase;
 mod command;
 mod decide;
 mod detect;

@@ -1,6 +1,7 @@
 //! The real program, real git, real processes, scripted agents. Few tests: wiring, signals, restarts, locks.
 
 mod beside;
+mod check;
 mod commands;
 mod damage;
 mod gates;

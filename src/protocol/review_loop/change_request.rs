@@ -65,22 +65,31 @@ impl ChangeRequest {
     }
 }
 
-/// All requests of the file, in order. Prose between them is ignored.
+/// All requests of the file, in order, or the first thing that is wrong. Prose between them is ignored.
 pub(super) fn parse(file: &RelPath, text: &str) -> Result<Vec<ChangeRequest>, Rejection> {
+    let (requests, problems) = parse_all(file, text);
+    problems.into_iter().next().map_or(Ok(requests), Err)
+}
+
+/// The requests that can be read, and everything that is wrong.
+pub(super) fn parse_all(file: &RelPath, text: &str) -> (Vec<ChangeRequest>, Vec<Rejection>) {
     let lines: Vec<&str> = text.lines().collect();
     let heads: Vec<usize> =
         (0..lines.len()).filter(|&at| lines[at].starts_with("### CR-")).collect();
-    let mut requests: Vec<ChangeRequest> = Vec::new();
+    let (mut requests, mut problems) = (Vec::<ChangeRequest>::new(), Vec::new());
     for (number, &head) in heads.iter().enumerate() {
         let end = heads.get(number + 1).copied().unwrap_or(lines.len());
-        let request = Block { file, lines: &lines[head..end], first: head as u64 + 1 }.parse()?;
-        if requests.iter().any(|known| known.id == request.id) {
-            let found = format!("{} twice", request.id);
-            return Err(wrong(file, request.line, found, "each id once"));
+        let block = Block { file, lines: &lines[head..end], first: head as u64 + 1 };
+        match block.parse() {
+            Ok(request) if requests.iter().any(|known| known.id == request.id) => {
+                let found = format!("{} twice", request.id);
+                problems.push(wrong(file, request.line, found, "each id once"));
+            }
+            Ok(request) => requests.push(request),
+            Err(found) => problems.extend(found),
         }
-        requests.push(request);
     }
-    Ok(requests)
+    (requests, problems)
 }
 
 /// One request: its heading and what follows until the next one.
@@ -91,27 +100,50 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    fn parse(&self) -> Result<ChangeRequest, Rejection> {
-        let heading = self.lines[0].trim_start_matches("### ");
-        let Some((id, title)) = heading.split_once(':').filter(|(id, _)| is_id(id)) else {
-            let found = format!("heading `{}`", clip(heading, 60));
-            return Err(wrong(self.file, self.first, found, "### CR-NNN: <title>"));
+    /// Every field is looked at, so that all that is wrong can be said at once.
+    fn parse(&self) -> Result<ChangeRequest, Vec<Rejection>> {
+        let mut problems = Vec::new();
+        let heading = note(self.heading(), &mut problems);
+        let id = heading.as_ref().map(|(id, _)| id.as_str());
+        note(self.check_id(id), &mut problems);
+        let round = note(self.round(), &mut problems);
+        let severity = note(self.one_of("Severity", SEVERITIES), &mut problems);
+        let category = note(self.field("Category"), &mut problems);
+        note(self.field("File(s)"), &mut problems);
+        let status = note(self.one_of("Status", STATUSES), &mut problems);
+        let read = (heading, round, severity, category, status);
+        let (Some((id, title)), Some(round), Some(severity), Some((_, category)), Some(status)) =
+            read
+        else {
+            return Err(problems);
         };
-        let (line, named) = self.field("ID")?;
-        if named != id {
-            let found = format!("ID `{}`", clip(&named, 40));
-            return Err(wrong(self.file, line, found, &format!("the heading's {id}")));
-        }
-        let (line, round) = self.field("Round")?;
-        let round = round.parse().map_err(|_| {
-            wrong(self.file, line, format!("Round `{}`", clip(&round, 40)), "a number")
+        let request =
+            ChangeRequest { id, title, round, severity, category, status, line: self.first };
+        if problems.is_empty() { Ok(request) } else { Err(problems) }
+    }
+
+    fn heading(&self) -> Result<(String, String), Rejection> {
+        let heading = self.lines[0].trim_start_matches("### ");
+        let parts = heading.split_once(':').filter(|(id, _)| is_id(id));
+        let (id, title) = parts.ok_or_else(|| {
+            let found = format!("heading `{}`", clip(heading, 60));
+            wrong(self.file, self.first, found, "### CR-NNN: <title>")
         })?;
-        let severity = self.one_of("Severity", SEVERITIES)?;
-        let (_, category) = self.field("Category")?;
-        self.field("File(s)")?;
-        let status = self.one_of("Status", STATUSES)?;
-        let (id, title) = (id.to_owned(), title.trim().to_owned());
-        Ok(ChangeRequest { id, title, round, severity, category, status, line: self.first })
+        Ok((id.to_owned(), title.trim().to_owned()))
+    }
+
+    /// The same as the heading's, where that can be read.
+    fn check_id(&self, id: Option<&str>) -> Result<(), Rejection> {
+        let (line, named) = self.field("ID")?;
+        let Some(id) = id.filter(|id| *id != named) else { return Ok(()) };
+        let found = format!("ID `{}`", clip(&named, 40));
+        Err(wrong(self.file, line, found, &format!("the heading's {id}")))
+    }
+
+    fn round(&self) -> Result<u32, Rejection> {
+        let (line, round) = self.field("Round")?;
+        let found = || format!("Round `{}`", clip(&round, 40));
+        round.parse().map_err(|_| wrong(self.file, line, found(), "a number"))
     }
 
     /// `- **Name**: value`, with the line that it stands on.
@@ -138,6 +170,11 @@ impl Block<'_> {
             wrong(self.file, line, found, &format!("one of {}", words.join(", ")))
         })
     }
+}
+
+/// What was read; what was wrong is kept.
+fn note<T>(read: Result<T, Rejection>, problems: &mut Vec<Rejection>) -> Option<T> {
+    read.map_err(|problem| problems.push(problem)).ok()
 }
 
 fn is_id(id: &str) -> bool {
@@ -212,6 +249,9 @@ mod tests {
                 "{to}: {rejection}"
             );
         }
+        let many = whole().replace("high", "High").replace(": open", ": done");
+        let (_, problems) = parse_all(&RelPath::fixed("ENG_REVIEW_COMMENTS.md"), &many);
+        assert_eq!(problems.iter().map(|one| one.line).collect::<Vec<_>>(), [Some(8), Some(11)]);
         let twice = format!("{}{}", whole(), whole());
         assert!(parsed(&twice).unwrap_err().found.contains("twice"));
     }
