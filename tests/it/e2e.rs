@@ -14,6 +14,7 @@ mod modes;
 mod owner;
 mod parked;
 mod planted;
+mod redteam;
 mod service;
 pub(crate) mod stage;
 mod stranger;
