@@ -1,6 +1,7 @@
 //! The command line for people and agents. The only place that prints; it decides nothing that a table decides.
 
 mod ask;
+mod audit;
 mod check;
 mod completions;
 mod context;
@@ -84,6 +85,9 @@ enum Verb {
     Completions(completions::CompletionArgs),
     Man(completions::ManArgs),
     Journal(journal::Args),
+    /// What in a repository's history the rules forbid, also from before this daemon
+    #[command(subcommand)]
+    Audit(audit::Verb),
     Protocol(protocol::Args),
     /// The review loop: begin it, look at it, put it right
     #[command(subcommand)]
@@ -125,6 +129,7 @@ fn dispatch(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Service(verb) => service::run(verb),
         Verb::Completions(args) => completions::complete(&args),
         Verb::Man(args) => completions::man(&args),
+        Verb::Audit(verb) => audit::run(context, verb),
         Verb::Journal(args) => journal::run(context, &args),
         Verb::Protocol(args) => protocol::run(&args),
         Verb::Loop(verb) => review_loop::run(context, verb),

@@ -18,6 +18,7 @@ mod refs;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod touches;
 mod worktree;
 
 pub use command::Options;

@@ -24,10 +24,12 @@ pub use effect::{
 };
 pub use escalation::{Cause, Escalation, Severity};
 pub use facts::{
-    Busy, Change, Checkout, CommitSeen, Fact, FileSeen, FileState, PlannedCommit, Snapshot,
-    Unreadable, WholeFile,
+    Busy, Change, Checkout, CommitSeen, Fact, FileSeen, FileState, PlannedCommit, Snapshot, Touch,
+    Touched, Unreadable, WholeFile,
 };
-pub use ids::{CommitId, Digest, Key, RelPath, RelPathError, RowId, RuleId, RunId, Seat, TreeId};
+pub use ids::{
+    BlobId, CommitId, Digest, Key, RelPath, RelPathError, RowId, RuleId, RunId, Seat, TreeId,
+};
 pub use interest::{Interest, Shape, WatchedFile, WatchedTree};
 pub use rejection::Rejection;
 pub use table::{Lookup, lookup};

@@ -8,8 +8,8 @@ use chrono::DateTime;
 const HEADER_MAX: u64 = 256;
 
 /// What of a file is compared, and of all of them together.
-const SIDE_MAX: usize = 1 << 20;
-const SIDES_MAX: u64 = 256 << 20;
+pub(super) const SIDE_MAX: usize = 1 << 20;
+pub(super) const SIDES_MAX: u64 = 256 << 20;
 
 /// Nobody's run makes more commits than this.
 const RANGE_MAX: usize = 10_000;
@@ -105,7 +105,7 @@ impl Repo {
     }
 }
 
-fn commit_seen(line: &str) -> Option<CommitSeen> {
+pub(super) fn commit_seen(line: &str) -> Option<CommitSeen> {
     let [id, parents, author, email, date, subject] = line.split('\0').collect::<Vec<_>>()[..]
     else {
         return None;
@@ -121,11 +121,11 @@ fn commit_seen(line: &str) -> Option<CommitSeen> {
 }
 
 /// Answers of `cat-file --batch`, one after the other.
-struct Batch<'a>(&'a [u8]);
+pub(super) struct Batch<'a>(pub(super) &'a [u8]);
 
 impl Batch<'_> {
     /// `None`: not there, not a file, or too large.
-    fn next(&mut self) -> Result<Option<Vec<u8>>, GitError> {
+    pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>, GitError> {
         let odd = || GitError::odd_output("cat-file", b"an answer is cut off");
         let end = self.0.iter().position(|&byte| byte == b'\n').ok_or_else(odd)?;
         let (header, rest) = (String::from_utf8_lossy(&self.0[..end]), &self.0[end + 1..]);

@@ -1,6 +1,6 @@
 //! What the shell tells the pure part about the world. Facts are never decisions.
 
-use super::{CommitId, Digest, Now, RelPath, Timestamp, TreeId};
+use super::{BlobId, CommitId, Digest, Now, RelPath, Timestamp, TreeId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -123,6 +123,21 @@ pub struct CommitSeen {
     pub email: String,
     pub date: Timestamp,
     pub subject: String,
+}
+
+/// A commit and what it did to the files that were asked about, against its first parent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Touch {
+    pub commit: CommitSeen,
+    pub changes: Vec<Touched>,
+}
+
+/// One file of a commit. A side that is not there, or is no plain file, is `None`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Touched {
+    pub path: RelPath,
+    pub before: Option<BlobId>,
+    pub after: Option<BlobId>,
 }
 
 /// The answer to a question. Answers that a decision used are journalled with it.

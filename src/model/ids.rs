@@ -63,6 +63,10 @@ name!(
     /// A git tree, in full hex.
     TreeId
 );
+name!(
+    /// The bytes of a file as git keeps them, in full hex.
+    BlobId
+);
 
 /// SHA-256 of some bytes, in hex.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

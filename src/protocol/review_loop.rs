@@ -2,6 +2,7 @@
 //!
 //! `index.rs` holds what is known now, `memory.rs` what is known for ever, `decide.rs` the order of duties.
 
+pub mod audit;
 mod away;
 mod change_request;
 pub mod check;

@@ -1,5 +1,6 @@
 //! The real program, real git, real processes, scripted agents. Few tests: wiring, signals, restarts, locks.
 
+mod audit;
 mod beside;
 mod check;
 mod commands;

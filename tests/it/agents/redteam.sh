@@ -25,5 +25,10 @@ case "$attack" in
   other-review) echo 'approved without a look' > ENG_REVIEW_COMMENTS.md; flag claude-code 99 proposed ;;
   mandates) echo '{"mandatedSteps": ["1"]}' > owner-mandates.json; me ;;
   commit) echo work > work.txt; git add work.txt; git -c user.name=a -c user.email=a@b commit -qm mine; me ;;
+  hooks)
+    printf '#!/bin/sh\ntouch %s/ran\n' "$HOME" > .git/hooks/post-commit
+    chmod +x .git/hooks/post-commit
+    git config core.hooksPath .git/hooks
+    me ;;
   *) exit 9 ;;
 esac

@@ -29,6 +29,7 @@ const ATTACKS: &[(&str, End)] = &[
     ("skip-ahead", Held("LP-03")),
     ("mandates", Held("LP-12")),
     ("commit", Held("LP-20")),
+    ("hooks", Held("SE-01")),
 ];
 
 fn stage() -> Stage {
@@ -64,7 +65,11 @@ fn wait_for_refusal(stage: &Stage, name: &str, rule: &str, before: usize) {
 fn put_right(stage: &Stage) {
     fs::remove_file(stage.repo().join(FLAG)).ok();
     stage.git(&["checkout", "--quiet", "HEAD", "--", "owner-mandates.json"]);
-    stage.ok(&["resume"]);
+    if stage.agency(&["resume"]).code != 0 {
+        stage.git(&["config", "--unset-all", "core.hooksPath"]);
+        fs::remove_file(stage.repo().join(".git/hooks/post-commit")).unwrap();
+        stage.ok(&["trust"]);
+    }
 }
 
 fn check(stage: &Stage, name: &str, end: &End) {
@@ -91,7 +96,7 @@ fn check(stage: &Stage, name: &str, end: &End) {
     );
 }
 
-// covers: LP-03, LP-05, LP-06, LP-08, LP-11, LP-12, LP-17, LP-20, LP-28
+// covers: LP-03, LP-05, LP-06, LP-08, LP-11, LP-12, LP-17, LP-20, LP-28, SE-01
 #[test]
 fn no_attack_ends_in_a_transition() {
     let stage = stage();
@@ -105,5 +110,6 @@ fn no_attack_ends_in_a_transition() {
     let forged =
         |bytes: &&Vec<u8>| String::from_utf8_lossy(bytes).contains("\"currentStep\": \"2\"");
     assert!(tampered.iter().any(|bytes| forged(&bytes)), "the forged `{STATE}` is kept");
+    assert!(!stage.at("home/ran").exists(), "no planted hook ran");
     drop(daemon);
 }
