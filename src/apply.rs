@@ -13,7 +13,7 @@ use crate::git::{Committed, GitError, Pushed, Repo};
 use crate::model::{Effect, Fact, Failure, FailureKind, Key, Keyed, PlannedCommit, Spawn};
 use crate::repository::Places;
 use crate::run::{Executor as _, Launcher, LocalExecutor, NoAgent, RunError};
-use crate::store::{self, Quarantine, StoreError};
+use crate::store::{self, EditError, NotAnObject, Quarantine, Relocated, Relocation, StoreError};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
@@ -58,6 +58,8 @@ pub struct Later {
 enum ApplyError {
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Edit(#[from] EditError<NotAnObject>),
     #[error(transparent)]
     Git(#[from] GitError),
     #[error(transparent)]
@@ -104,6 +106,16 @@ impl Hands {
             }
             Effect::Take { path, seen, why } => {
                 store::take(root, path, seen.as_ref(), &self.aside, &self.quarantine, key, why)?;
+            }
+            Effect::Move { from, to, bytes, seen } => {
+                let what = Relocation { from, to, bytes: &bytes.0, seen, key };
+                if store::relocate(root, &what)? == Relocated::Superseded {
+                    let said = format!("`{from}` is no longer what was read there");
+                    return Ok(Applied::Failed(Failure { kind: FailureKind::Moved, said }));
+                }
+            }
+            Effect::Amend { path, fields } => {
+                store::amend(root, path, fields)?;
             }
             Effect::Copy { from, to, seen } => {
                 store::copy(root, from, to, seen, store::SEEN_MAX)?;

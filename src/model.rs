@@ -20,7 +20,7 @@ mod weakened;
 
 pub use decision::{Builder, Decision, Keyed, Memo};
 pub use effect::{
-    Answer, CommandLine, Effect, Event, MergeStyle, NewWorktree, Query, Spawn, TreeRef,
+    Answer, CommandLine, Effect, Event, Field, MergeStyle, NewWorktree, Query, Spawn, TreeRef,
 };
 pub use escalation::{Cause, Escalation, Severity};
 pub use facts::{

@@ -2,23 +2,26 @@
 //!
 //! - [`replace`], [`copy`], [`take`] touch a repository. They never follow a link below its root, never destroy bytes that
 //!   nobody has read, and finish what a crash cut off when they are called again with the same key.
-//! - [`edit`] changes a file that others write too, under its folder's lock.
+//! - [`edit`] and [`amend`] change a file that others write too, under its folder's lock; [`relocate`] moves one along.
 //! - [`Quarantine`] holds what was taken away, with a note on each.
 //! - [`Journal`] is the hash-chained record of every decision; [`verify`] finds any byte of it that was changed.
 //!
 //! All calls block, briefly: the largest read is bounded by [`SEEN_MAX`].
 
+mod amend;
 mod copy;
 mod edit;
 mod error;
 mod journal;
 pub mod lock;
 mod quarantine;
+mod relocate;
 mod rename;
 mod replace;
 mod spot;
 mod take;
 
+pub use amend::{NotAnObject, amend};
 pub use copy::{Copied, copy};
 pub use edit::{EditError, Edited, FolderLock, edit};
 pub use error::StoreError;
@@ -26,6 +29,7 @@ pub use journal::{
     Durability, Head, Journal, LINE_MAX, Opened, Record, SEGMENT_MAX, Verified, tail, verify,
 };
 pub use quarantine::{KEEP_MAX, Quarantine, QuarantineEntry};
+pub use relocate::{Relocated, Relocation, relocate};
 pub use replace::{Replaced, replace, write_atomic};
 pub use spot::{Kind, SEEN_MAX};
 pub use take::{Taken, take};

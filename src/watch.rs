@@ -19,8 +19,10 @@ mod plan;
 mod proof;
 mod queue;
 mod scan;
+mod survey;
 mod whole;
 
+pub(crate) use survey::Survey;
 pub(crate) use whole::looks_unfinished;
 
 use crate::clock;

@@ -30,7 +30,7 @@ use crate::model::{
 use crate::repository::Repository;
 use crate::run::{Executor as _, RunError};
 use crate::store::{Durability, Journal, StoreError};
-use crate::watch::Watcher;
+use crate::watch::{Survey, Watcher};
 use command::Waiter;
 use leases::{Claim, Leases};
 use look::Writers;
@@ -70,6 +70,8 @@ pub struct Workspace {
     reopen: Option<Request>,
     /// A protocol came to work: what it wants to know must be watched and looked at.
     newcomer: bool,
+    /// What the last look at the watched trees found.
+    survey: Survey,
     /// Our promise to show that this repository is looked after (ES-08).
     proof: Option<Proof>,
     /// A look at everything has come through; what follows it completes the proof.

@@ -5,6 +5,7 @@ use super::{
     TreeId,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Each effect has a key, is idempotent, and ends in a journalled `done`.
@@ -22,6 +23,19 @@ pub enum Effect {
         path: RelPath,
         seen: Option<Digest>,
         why: String,
+    },
+    /// Moves a file on with new bytes: these are durable before the old name goes. It fails `Moved` when what lies there is
+    /// not what was seen.
+    Move {
+        from: RelPath,
+        to: RelPath,
+        bytes: Bytes,
+        seen: Digest,
+    },
+    /// Sets fields of a JSON object that others write too; the rest of it stays.
+    Amend {
+        path: RelPath,
+        fields: Vec<Field>,
     },
     /// Keeps a copy under a name that is still free.
     Copy {
@@ -90,6 +104,8 @@ impl Effect {
         match self {
             Self::Replace { path, .. } => at("writing", path),
             Self::Take { path, .. } => at("taking away", path),
+            Self::Move { from, .. } => at("moving", from),
+            Self::Amend { path, .. } => at("changing", path),
             Self::Copy { from, .. } => at("archiving", from),
             Self::Ask { .. } => "asking git".to_owned(),
             Self::Lease { .. } | Self::Release { .. } => "leasing the tree".to_owned(),
@@ -128,6 +144,13 @@ pub struct NewWorktree {
     pub copy: Vec<RelPath>,
     /// It is not made when less space than this would be free, in bytes.
     pub disk_floor: u64,
+}
+
+/// One field of a JSON object, by the names that lead to it. `None` removes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Field {
+    pub at: Vec<String>,
+    pub value: Option<Value>,
 }
 
 /// A question to the shell.

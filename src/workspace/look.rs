@@ -2,7 +2,7 @@
 
 use super::{Workspace, WorkspaceError};
 use crate::clock;
-use crate::model::{FileSeen, FileState, Wake, WatchedFile};
+use crate::model::{FileSeen, FileState, Shape, Wake};
 use crate::read;
 use crate::watch::{self, Sighting};
 
@@ -48,8 +48,14 @@ impl Workspace {
     }
 
     pub(super) fn limit_of(&self, seen: &FileSeen) -> u64 {
-        let watched = self.interest().files;
-        watched.iter().find(|file| file.path == seen.path).map_or(1 << 20, |file| file.limit)
+        let watched = self.interest();
+        let named = watched.files.iter().find(|file| file.path == seen.path);
+        let within = watched.trees.iter().find(|tree| {
+            let below = seen.path.as_str().strip_prefix(tree.root.as_str());
+            below.is_some_and(|rest| rest.starts_with('/'))
+        });
+        let limit = named.map(|file| file.limit).or(within.map(|tree| tree.limit));
+        limit.unwrap_or(1 << 20)
     }
 
     /// Reads every watched file and the checkout now, without waiting for the watcher. A protocol that a file brings to
@@ -67,13 +73,15 @@ impl Workspace {
 
     pub(super) fn look_at_files(&mut self, writers: Writers) {
         let now = clock::now();
-        for file in self.interest().files {
-            let Ok(reading) = read::read(&self.hands.places.root, &file.path, file.limit, now)
-            else {
-                continue;
-            };
-            if let Some(state) = settled(reading, &file, writers) {
-                self.absorb_file(FileSeen { path: file.path, state });
+        let interest = self.interest();
+        let in_trees = self.survey.changed(&self.hands.places.root, &interest, now);
+        let in_trees = in_trees.into_iter().map(|file| (file.path, file.shape, file.limit));
+        let named = interest.files.into_iter().map(|file| (file.path, file.shape, file.limit));
+        for (path, shape, limit) in named.chain(in_trees) {
+            let reading = read::read(&self.hands.places.root, &path, limit, now).ok();
+            match reading.and_then(|reading| settled(reading, shape, limit, writers)) {
+                Some(state) => self.absorb_file(FileSeen { path, state }),
+                None => self.survey.forget(&path),
             }
         }
     }
@@ -96,13 +104,18 @@ pub(crate) enum Writers {
 }
 
 /// What a single look at a file may say of it; `None` leaves it to the watcher, which can wait (DM-03).
-fn settled(reading: read::Reading, file: &WatchedFile, writers: Writers) -> Option<FileState> {
+fn settled(
+    reading: read::Reading,
+    shape: Shape,
+    limit: u64,
+    writers: Writers,
+) -> Option<FileState> {
     let unfinished = match &reading.state {
-        FileState::Whole(whole) => watch::looks_unfinished(file.shape, &whole.bytes),
+        FileState::Whole(whole) => watch::looks_unfinished(shape, &whole.bytes),
         FileState::Absent | FileState::Unreadable(_) => false,
     };
     match writers {
-        Writers::Gone if reading.linked => Some(read::second_name(file.limit)),
+        Writers::Gone if reading.linked => Some(read::second_name(limit)),
         Writers::Perhaps if reading.linked || unfinished => None,
         Writers::Gone | Writers::Perhaps => Some(reading.state),
     }

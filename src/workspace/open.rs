@@ -17,7 +17,7 @@ use crate::model::{
 use crate::repository::{Origin, Places, Repository, RepositoryError, StateDir};
 use crate::run::{Executor as _, HeldState, Launcher, LocalExecutor, RunError};
 use crate::store::{Durability, Journal, Quarantine, StoreError};
-use crate::watch::{RootWatch, Watcher};
+use crate::watch::{RootWatch, Survey, Watcher};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -137,6 +137,7 @@ impl Workspace {
             written_status: None,
             reopen: None,
             newcomer: false,
+            survey: Survey::default(),
             proof: settings.voice.proofs.as_ref().map(Proofs::promise),
             proving: false,
             run_sender,

@@ -89,6 +89,15 @@ fn show_effect(effect: &Effect) -> String {
     match effect {
         Effect::Replace { path, .. } => format!("replace   {path}"),
         Effect::Take { path, why, .. } => format!("take      {path}  {why}"),
+        Effect::Move { from, to, .. } => format!("move      {from} -> {to}"),
+        Effect::Amend { path, fields } => {
+            let field = |field: &agency::model::Field| match &field.value {
+                Some(value) => format!("{}={value}", field.at.join(".")),
+                None => format!("-{}", field.at.join(".")),
+            };
+            let fields: Vec<_> = fields.iter().map(field).collect();
+            format!("amend     {path}  {}", fields.join(" "))
+        }
         Effect::Copy { from, to, .. } => format!("copy      {from} -> {to}"),
         Effect::Ask { query } => format!("ask       {}", show_query(query)),
         Effect::Lease { tree, seat, .. } => format!("lease     {tree:?} for {seat}"),

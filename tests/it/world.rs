@@ -265,12 +265,11 @@ impl World {
         if self.git {
             self.protocol.absorb(&Wake::Checkout(self.checkout()));
         }
-        for watched in self.protocol.interest().files {
-            if !self.is_as_seen(&watched.path) {
-                let state = self.state_of(&watched.path);
-                self.seen.insert(watched.path.clone(), state.clone());
-                let file = FileSeen { path: watched.path, state };
-                self.protocol.absorb(&Wake::File(file));
+        for path in self.watched() {
+            if !self.is_as_seen(&path) {
+                let state = self.state_of(&path);
+                self.seen.insert(path.clone(), state.clone());
+                self.protocol.absorb(&Wake::File(FileSeen { path, state }));
             }
         }
         for run in self.runs.values_mut().filter(|run| !run.told) {
@@ -290,6 +289,23 @@ impl World {
             }
             _ => false,
         }
+    }
+
+    /// Named files, files that lie in watched trees, and those that did when we last looked.
+    fn watched(&self) -> BTreeSet<RelPath> {
+        let interest = self.protocol.interest();
+        let within = |path: &RelPath| {
+            interest.trees.iter().any(|tree| {
+                let below = path.as_str().strip_prefix(tree.root.as_str());
+                below.is_some_and(|rest| rest.starts_with('/'))
+                    && tree.endings.iter().any(|ending| path.as_str().ends_with(ending.as_str()))
+            })
+        };
+        let trees = !interest.trees.is_empty();
+        let known = self.files.keys().chain(self.seen.keys()).filter(|_| trees);
+        let mut paths: BTreeSet<_> = known.filter(|path| within(path)).cloned().collect();
+        paths.extend(interest.files.into_iter().map(|file| file.path));
+        paths
     }
 
     fn state_of(&self, path: &RelPath) -> FileState {
@@ -435,6 +451,20 @@ impl World {
         match &keyed.effect {
             Effect::Replace { path, bytes, seen } => self.replace(path, &bytes.0, seen.as_ref()),
             Effect::Take { path, seen, why } => self.take(path, seen.as_ref(), why),
+            Effect::Move { from, to, bytes, seen } => {
+                if !self.relocate(from, to, &bytes.0, seen) {
+                    let (key, effect) = (keyed.key.clone(), keyed.effect.clone());
+                    let failure = Failure { kind: FailureKind::Moved, said: "moved".to_owned() };
+                    return Wake::Failed { key, effect, failure };
+                }
+            }
+            Effect::Amend { path, fields } => {
+                if let Err(said) = self.amend(path, fields) {
+                    let (key, effect) = (keyed.key.clone(), keyed.effect.clone());
+                    let failure = Failure { kind: FailureKind::Broken, said };
+                    return Wake::Failed { key, effect, failure };
+                }
+            }
             Effect::Copy { from, to, seen } => self.copy(from, to, seen),
             Effect::Ask { query } => {
                 return Wake::Fact { key: keyed.key.clone(), value: self.answer(query) };
@@ -514,6 +544,39 @@ impl World {
         };
         self.files.remove(path);
         self.quarantine.push((path.clone(), bytes, why.to_owned()));
+    }
+
+    fn relocate(&mut self, from: &RelPath, to: &RelPath, bytes: &[u8], seen: &Digest) -> bool {
+        if self.bytes(from.as_str()).is_some_and(|old| Digest::of(old) == *seen) {
+            self.files.remove(from);
+            self.write(to.as_str(), bytes);
+            return true;
+        }
+        self.bytes(to.as_str()) == Some(bytes)
+    }
+
+    fn amend(&mut self, path: &RelPath, fields: &[Field]) -> Result<(), String> {
+        let old = self.bytes(path.as_str()).unwrap_or(b"{}");
+        let mut value: serde_json::Value =
+            serde_json::from_slice(old).map_err(|error| error.to_string())?;
+        for field in fields {
+            let (last, way) = field.at.split_last().unwrap();
+            let mut at = &mut value;
+            for name in way {
+                let below = at.as_object_mut().ok_or("not an object")?.entry(name.clone());
+                at = below.or_insert_with(|| serde_json::json!({}));
+                if at.is_null() {
+                    *at = serde_json::json!({});
+                }
+            }
+            let object = at.as_object_mut().ok_or("not an object")?;
+            match &field.value {
+                Some(value) => drop(object.insert(last.clone(), value.clone())),
+                None => drop(object.remove(last)),
+            }
+        }
+        self.write(path.as_str(), serde_json::to_vec_pretty(&value).unwrap());
+        Ok(())
     }
 
     fn copy(&mut self, from: &RelPath, to: &RelPath, seen: &Digest) {

@@ -86,6 +86,8 @@ fn failure(it: &ReviewLoop, now: Now) -> Option<Decision> {
         Effect::Spawn(spawn) => failures::spawn_failed(it, spawn, failure, now),
         Effect::Replace { .. }
         | Effect::Take { .. }
+        | Effect::Move { .. }
+        | Effect::Amend { .. }
         | Effect::Copy { .. }
         | Effect::Ask { .. }
         | Effect::Lease { .. }

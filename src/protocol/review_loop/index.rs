@@ -90,6 +90,8 @@ impl Index {
             Effect::Release { .. } => self.granted = false,
             Effect::Replace { .. }
             | Effect::Take { .. }
+            | Effect::Move { .. }
+            | Effect::Amend { .. }
             | Effect::Copy { .. }
             | Effect::Ask { .. }
             | Effect::Lease { .. }
