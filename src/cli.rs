@@ -10,8 +10,11 @@ mod doctor;
 mod escalations;
 mod exit;
 mod explain;
+mod handoff;
 mod journal;
+mod lock;
 mod logs;
+mod metrics;
 mod protocol;
 mod review_loop;
 mod run;
@@ -92,6 +95,13 @@ enum Verb {
     /// The review loop: begin it, look at it, put it right
     #[command(subcommand)]
     Loop(review_loop::Verb),
+    /// Handoffs: begin a workflow, hand on, look at messages
+    #[command(subcommand)]
+    Handoff(handoff::Verb),
+    /// Locks on shared files, for agents and people
+    #[command(subcommand)]
+    Lock(lock::Verb),
+    Metrics(metrics::Args),
 }
 
 pub fn main() -> ExitCode {
@@ -133,5 +143,8 @@ fn dispatch(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Journal(args) => journal::run(context, &args),
         Verb::Protocol(args) => protocol::run(&args),
         Verb::Loop(verb) => review_loop::run(context, verb),
+        Verb::Handoff(verb) => handoff::run(context, verb),
+        Verb::Lock(verb) => lock::run(context, verb),
+        Verb::Metrics(args) => metrics::run(context, &args),
     }
 }

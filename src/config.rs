@@ -22,7 +22,7 @@ pub use agents::{Agent, Agents, Profile, Roles, Start};
 pub use env::Env;
 pub use escalation::{CommandChannel, Email, EscalationConfig, Heartbeat, Webhook, WebhookFormat};
 pub use problem::{Problem, Problems};
-pub use protocols::{BoardConfig, Isolation, Limits, LoopConfig, Merge};
+pub use protocols::{BoardConfig, HandoffConfig, Isolation, Limits, LoopConfig, Merge};
 pub use quiet::Quiet;
 pub use repos::{ProtocolName, RepoEntry};
 
@@ -43,6 +43,7 @@ pub struct Config {
     /// `loop`
     pub review_loop: LoopConfig,
     pub board: BoardConfig,
+    pub handoff: HandoffConfig,
     pub escalation: EscalationConfig,
     pub heartbeat: Option<Heartbeat>,
 }
@@ -69,6 +70,7 @@ impl Default for Config {
             limits: Limits::default(),
             review_loop: LoopConfig::default(),
             board: BoardConfig::default(),
+            handoff: HandoffConfig::default(),
             escalation: EscalationConfig::default(),
             heartbeat: None,
         }
@@ -152,6 +154,8 @@ fn read_protocols(keys: &mut Section<'_>, config: &mut Config) {
     let usual = config.board.clone();
     let agents: Vec<&str> = config.agents.keys().map(String::as_str).collect();
     keys.set("board", &mut config.board, |spot| protocols::read_board(spot, usual, &agents));
+    let usual = config.handoff.clone();
+    keys.set("handoff", &mut config.handoff, |spot| protocols::read_handoff(spot, usual));
 }
 
 /// SE-03: a variable that holds a channel's secret is never passed to an agent.

@@ -36,10 +36,14 @@ pub fn serve(
         _ => {}
     }
     let listener = with_short_path(path, |short| UnixListener::bind(short)).map_err(failed)?;
+    // The event log lies beside the socket.
+    let events = path.with_file_name("events.ndjson");
     Ok(AbortOnDropHandle::new(tokio::spawn(async move {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => drop(tokio::spawn(converse(stream, requests.clone()))),
+                Ok((stream, _)) => {
+                    drop(tokio::spawn(converse(stream, requests.clone(), events.clone())))
+                }
                 Err(error) => {
                     tracing::warn!(%error, "the control socket cannot accept");
                     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -49,13 +53,16 @@ pub fn serve(
     })))
 }
 
-async fn converse(mut stream: UnixStream, requests: mpsc::Sender<Request>) {
+async fn converse(mut stream: UnixStream, requests: mpsc::Sender<Request>, events: PathBuf) {
     let asker =
         stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok());
     let answer = match (asker.and_then(run_around), read_line(&mut stream).await) {
         // SE-04: every verb of this socket is the owner's.
         (Some(run), _) => {
             refused(format!("agents may not do this: the caller belongs to the run `{run}`"))
+        }
+        (None, Ok(line)) if line.starts_with("GET ") => {
+            return show_metrics(&mut stream, &line, &events).await;
         }
         (None, Ok(line)) => match serde_json::from_str::<Command>(&line) {
             Ok(command) => ask(command, &requests).await,
@@ -65,6 +72,23 @@ async fn converse(mut stream: UnixStream, requests: mpsc::Sender<Request>) {
     };
     let line = serde_json::to_string(&answer).expect("BUG: an answer is plain data");
     if let Err(error) = stream.write_all(format!("{line}\n").as_bytes()).await {
+        tracing::debug!(%error, "the asker did not wait for its answer");
+    }
+}
+
+/// The metrics endpoint (HO-10), for whatever can speak HTTP to a socket.
+async fn show_metrics(stream: &mut UnixStream, line: &str, events: &Path) {
+    let folder = events.parent().unwrap_or(events).display().to_string();
+    let (status, text) = match crate::metrics::read(events) {
+        _ if !line.starts_with("GET /metrics ") => ("404 Not Found", "only /metrics\n".to_owned()),
+        Ok(metrics) => ("200 OK", crate::metrics::prometheus(&[(folder, metrics)])),
+        Err(error) => ("500 Internal Server Error", format!("{error}\n")),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        text.len()
+    );
+    if let Err(error) = stream.write_all((head + &text).as_bytes()).await {
         tracing::debug!(%error, "the asker did not wait for its answer");
     }
 }

@@ -2,7 +2,7 @@
 //! It reads nothing: the caller shows it the files that it asks for.
 
 use crate::model::{RelPath, Shape, WatchedFile};
-use crate::protocol::review_loop;
+use crate::protocol::{handoff, review_loop};
 use serde_json::Value;
 
 /// A file that shows that a protocol is in use, if its content fits.
@@ -12,8 +12,10 @@ struct Mark {
     fits: fn(&[u8]) -> bool,
 }
 
-const MARKS: &[Mark] =
-    &[Mark { protocol: review_loop::NAME, path: review_loop::STATE, fits: is_loop_state }];
+const MARKS: &[Mark] = &[
+    Mark { protocol: review_loop::NAME, path: review_loop::STATE, fits: is_loop_state },
+    Mark { protocol: handoff::NAME, path: handoff::state::PATH, fits: handoff::state::is_ours },
+];
 
 const MARK_MAX: u64 = 1 << 20;
 
@@ -52,5 +54,12 @@ mod tests {
             assert_eq!(protocol_of(&path, other), None);
         }
         assert_eq!(protocol_of(&RelPath::fixed("package.json"), ours), None);
+        let state = RelPath::fixed(handoff::state::PATH);
+        let relay = br#"{"schema_version":"1.0.0","current_workflow":null,"locks":{}}"#;
+        assert_eq!(protocol_of(&state, relay), Some("handoff"));
+        for other in [&b"{\"locks\":{}}"[..], b"{\"schema_version\":\"2.0.0\",\"locks\":{}}", b"[]"]
+        {
+            assert_eq!(protocol_of(&state, other), None, "another tool's file of that name");
+        }
     }
 }

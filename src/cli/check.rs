@@ -1,6 +1,7 @@
 //! `agency check`: looks at one repository's files without changing anything, and lists what is wrong.
 //! Each protocol has its own list of findings in `check/`; a new one is a file there and a line in [`CHECKS`].
 
+mod handoff;
 mod review_loop;
 
 use super::context::Context;
@@ -30,7 +31,7 @@ pub(super) struct Args {
 }
 
 /// Every protocol's own look. Each returns all that it finds, and nothing where its protocol is not in use.
-const CHECKS: &[fn(&Look) -> Vec<Finding>] = &[review_loop::check];
+const CHECKS: &[fn(&Look) -> Vec<Finding>] = &[review_loop::check, handoff::check];
 
 /// Which file, where in it, and what is wrong.
 #[derive(serde::Serialize)]

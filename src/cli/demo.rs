@@ -13,51 +13,81 @@ use stage::Stage;
 use teller::Teller;
 use tokio_util::sync::CancellationToken;
 
-/// Watch a whole review loop on a throw-away repository: three steps, scripted agents, no network, no key
+/// Watch a whole protocol on a throw-away repository: scripted agents, no network, no key
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  agency demo")]
+#[command(after_help = "Examples:\n  agency demo\n  agency demo handoff")]
 pub(super) struct Args {
-    /// The protocol to play
+    /// loop or handoff
     #[arg(default_value = "loop")]
     protocol: String,
 }
 
+/// One play: what is shown, how it begins, what comes next on one's own repository.
+pub(in crate::cli) struct Play {
+    protocol: &'static str,
+    about: &'static str,
+    script: &'static str,
+    seats: &'static [&'static str],
+    begin: &'static [(&'static str, &'static str)],
+    yours: &'static str,
+}
+
+const PLAYS: &[Play] = &[
+    Play {
+        protocol: crate::protocol::review_loop::NAME,
+        about: "Two scripted agents, three steps, one change request in review and one in verify.",
+        script: include_str!("demo/agent.sh"),
+        seats: &["claude-code", "codex"],
+        begin: &[("steps", "1,2,3")],
+        yours: "agency loop init --steps 1,2,3 && agency run",
+    },
+    Play {
+        protocol: crate::protocol::handoff::NAME,
+        about: "Four scripted agents: a plan, the work, a review that finds two issues, fixes, two more looks.",
+        script: include_str!("demo/handoff.sh"),
+        seats: &["planner", "builder", "reviewer", "fixer"],
+        begin: &[("type", "feature"), ("text", "Add user auth")],
+        yours: "agency handoff start --type feature 'Add user auth' && agency run",
+    },
+];
+
 pub(super) fn run(args: Args) -> anyhow::Result<Exit> {
-    if args.protocol != "loop" {
+    let Some(play) = PLAYS.iter().find(|play| play.protocol == args.protocol) else {
+        let names: Vec<_> = PLAYS.iter().map(|play| play.protocol).collect();
+        let wanted = names.join(", ");
         return Err(
-            Misused(format!("there is no demo `{}` yet; wanted: loop", args.protocol)).into()
+            Misused(format!("there is no demo `{}` yet; wanted: {wanted}", args.protocol)).into()
         );
-    }
-    let stage = Stage::build()?;
+    };
+    let stage = Stage::build(play)?;
     anstream::println!("A throw-away repository: {}", stage.repo().display());
-    anstream::println!(
-        "Two scripted agents, three steps, one change request in review and one in verify.\n"
-    );
-    let complete = runtime()?.block_on(play(&stage))?;
+    anstream::println!("{}\n", play.about);
+    let complete = runtime()?.block_on(perform(play, &stage))?;
     anstream::println!("\nLook around:");
     let at = format!("AGENCY_STATE_DIR={} agency", stage.state().display());
     anstream::println!("  git -C {} log --stat", stage.repo().display());
     anstream::println!("  {at} status");
     anstream::println!("  {at} runs");
     anstream::println!("  {at} --repo {} journal", stage.repo().display());
-    anstream::println!("\nOn your own repository: agency loop init --steps 1,2,3 && agency run");
+    anstream::println!("\nOn your own repository: {}", play.yours);
     Ok(if complete { Exit::Fine } else { Exit::Failure })
 }
 
-/// True when the loop came to its end.
-async fn play(stage: &Stage) -> anyhow::Result<bool> {
-    let settings = stage.settings()?;
+/// True when it came to its end.
+async fn perform(play: &Play, stage: &Stage) -> anyhow::Result<bool> {
+    let settings = stage.settings(play)?;
     let mut workspace = Workspace::open(&stage.repo(), &settings, Stranger::Wait).await?;
     let folder = workspace.places().folder.clone();
+    let words = play.begin.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let command = Command {
-        id: "demo".to_owned(),
-        protocol: Some(crate::protocol::review_loop::NAME.to_owned()),
+        id: uuid::Uuid::new_v4().to_string(),
+        protocol: Some(play.protocol.to_owned()),
         verb: Verb::Init,
-        args: [("steps".to_owned(), "1,2,3".to_owned())].into(),
+        args: words.collect(),
         by: "demo".to_owned(),
     };
     let answer = workspace.command(command).await?;
-    anyhow::ensure!(answer.accepted, "the loop does not begin: {}", answer.text);
+    anyhow::ensure!(answer.accepted, "it does not begin: {}", answer.text);
     drop(workspace);
     let watcher = Watcher::start(WatchOptions::default());
     let (_sender, settings) = tokio::sync::watch::channel(settings);

@@ -6,6 +6,7 @@ use super::exit::{Exit, Misused, Refused};
 use super::show;
 use crate::escalate::{self, Outbox, Record, State};
 use crate::model::Verb;
+use crate::protocol::handoff;
 use crate::run::run_around;
 
 /// What was broken, and the command that resolves it
@@ -31,12 +32,13 @@ pub(super) struct AckArgs {
 /// Answer one with one of its options; journalled with who and why
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  agency answer 3216a9b35407 resume --reason 'the key is renewed'\n  agency answer 9f2c11aa00de adopt"
+    after_help = "Examples:\n  agency answer 3216a9b35407 resume --reason 'the key is renewed'\n  agency answer 9f2c11aa00de adopt\n  agency answer 51c0ffee7d20 'JWT, as in the old service'"
 )]
 pub(super) struct AnswerArgs {
     /// As `agency escalations` shows it
     id: String,
-    /// One of the options that it shows
+    /// One of the options that it shows; a question of an agent takes any words
+    #[arg(value_name = "TEXT")]
     option: String,
     /// Why, for the journal
     #[arg(long)]
@@ -59,6 +61,9 @@ pub(super) fn ack(context: &Context, args: &AckArgs) -> anyhow::Result<Exit> {
 
 pub(super) fn answer(context: &Context, args: &AnswerArgs) -> anyhow::Result<Exit> {
     let record = find(context, &args.id)?;
+    if record.rule == "HO-07" {
+        return answer_agent(context, &record, args);
+    }
     let known = record.options.contains(&args.option);
     let verb = match args.option.as_str() {
         "resume" if known => Verb::Resume,
@@ -80,6 +85,17 @@ pub(super) fn answer(context: &Context, args: &AnswerArgs) -> anyhow::Result<Exi
     };
     let args = [("reason", args.reason.as_deref()), ("answers", Some(record.id.as_str()))];
     ask::tell(&context.at(record.repo), verb, None, &args)
+}
+
+/// A question of an agent takes any words; they go back to it as a handoff.
+fn answer_agent(context: &Context, record: &Record, args: &AnswerArgs) -> anyhow::Result<Exit> {
+    let words = [
+        ("do", Some("answer")),
+        ("id", Some(record.id.as_str())),
+        ("text", Some(args.option.as_str())),
+        ("reason", args.reason.as_deref()),
+    ];
+    ask::tell(&context.at(record.repo.clone()), Verb::Do, Some(handoff::NAME), &words)
 }
 
 pub(super) fn test(context: &Context, _: &TestArgs) -> anyhow::Result<Exit> {

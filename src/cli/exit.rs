@@ -14,6 +14,8 @@ pub(super) enum Exit {
     Usage,
     Failure,
     Busy,
+    /// What a command that we ran for somebody ended with.
+    Of(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -24,6 +26,7 @@ impl From<Exit> for ExitCode {
             Exit::Usage => 2,
             Exit::Failure => 3,
             Exit::Busy => 75,
+            Exit::Of(code) => code,
         })
     }
 }
@@ -83,6 +86,6 @@ fn hint(exit: Exit) -> Option<&'static str> {
         Exit::Usage => {
             Some("`agency --help` shows the commands; config/agency.yaml shows every setting")
         }
-        Exit::Fine | Exit::Finding | Exit::Failure => None,
+        Exit::Fine | Exit::Finding | Exit::Failure | Exit::Of(_) => None,
     }
 }

@@ -1,5 +1,7 @@
 //! `agency protocol show`: a transition table as text or as a picture.
 
+mod handoff;
+
 use super::exit::{Exit, Misused};
 use super::show;
 use crate::protocol::review_loop::table::{Next, Round, Row, TABLE};
@@ -7,7 +9,7 @@ use crate::protocol::review_loop::table::{Next, Round, Row, TABLE};
 /// The transition tables that we judge by
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  agency protocol show loop\n  agency protocol show loop --mermaid"
+    after_help = "Examples:\n  agency protocol show loop\n  agency protocol show loop --mermaid\n  agency protocol show handoff"
 )]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -19,7 +21,7 @@ enum Verb {
     /// Print one table
     #[command(after_help = "Example:\n  agency protocol show loop --mermaid")]
     Show {
-        /// loop
+        /// loop or handoff
         name: String,
         /// As a Mermaid state diagram
         #[arg(long)]
@@ -29,13 +31,15 @@ enum Verb {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let Verb::Show { name, mermaid } = &args.verb;
-    if name != crate::protocol::review_loop::NAME {
-        return Err(Misused(format!("there is no protocol `{name}`; wanted: loop")).into());
-    }
-    if *mermaid {
-        diagram()
-    } else {
-        rows()
+    match (name.as_str(), mermaid) {
+        (crate::protocol::review_loop::NAME, false) => rows(),
+        (crate::protocol::review_loop::NAME, true) => diagram(),
+        (crate::protocol::handoff::NAME, false) => handoff::tables(),
+        (crate::protocol::handoff::NAME, true) => handoff::diagram(),
+        _ => {
+            let wanted = "loop, handoff";
+            return Err(Misused(format!("there is no protocol `{name}`; wanted: {wanted}")).into());
+        }
     }
     Ok(Exit::Fine)
 }

@@ -153,3 +153,26 @@ fn read_copy(keys: &mut Section<'_>, copy: &mut Vec<RelPath>) {
         list(|spot| path(spot).and_then(|path| RelPath::new(path).ok()))(spot)
     });
 }
+
+/// `handoff`: the relay by messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandoffConfig {
+    /// Fixes of one workflow before the owner is asked.
+    pub max_iterations: u32,
+}
+
+impl Default for HandoffConfig {
+    fn default() -> Self {
+        Self { max_iterations: 5 }
+    }
+}
+
+pub(super) fn read_handoff(
+    spot: &mut Spot<'_>,
+    mut limits: HandoffConfig,
+) -> Option<HandoffConfig> {
+    section(spot, |keys| {
+        keys.set("max_iterations", &mut limits.max_iterations, number(1..=1000));
+    })?;
+    Some(limits)
+}

@@ -6,6 +6,7 @@ use crate::capacity::micro_usd;
 use crate::config::Config;
 use crate::model::{FileSeen, FileState, Interest, Seat};
 use crate::protocol::Protocol;
+use crate::protocol::handoff::{self, Handoff};
 use crate::protocol::review_loop::{self, Limits, Place, ReviewLoop, table::Holder};
 use crate::route;
 
@@ -13,8 +14,21 @@ use crate::route;
 pub(super) fn make(name: &str, place: &Place, config: &Config) -> Option<Box<dyn Protocol>> {
     match name {
         review_loop::NAME => Some(Box::new(ReviewLoop::new(place.clone(), loop_limits(config)))),
+        handoff::NAME => {
+            let place = handoff::Place { repo: place.repo.clone(), git: place.git };
+            Some(Box::new(Handoff::new(place, handoff_limits(config))))
+        }
         _ => None,
     }
+}
+
+fn handoff_limits(config: &Config) -> handoff::Limits {
+    let seats = handoff::table::Who::ALL.iter().filter_map(|who| {
+        let seat = Seat::new(who.word());
+        let (_, agent) = config.agent_for(&seat, who.word())?;
+        Some((seat, (agent.retries, agent.backoff)))
+    });
+    handoff::Limits { max_iterations: config.handoff.max_iterations, tries: seats.collect() }
 }
 
 fn loop_limits(config: &Config) -> Limits {

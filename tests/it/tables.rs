@@ -29,3 +29,55 @@ fn the_review_loops_matrix_is_the_one_we_reviewed() {
     assert_eq!(rows.len(), table::TABLE.len(), "a row that no combination reaches");
     crate::scenarios::golden("tests/it/tables/review_loop.txt", &matrix);
 }
+
+// covers: HO-01, HO-02, HO-13
+#[test]
+fn the_handoff_tables_are_the_ones_we_reviewed() {
+    use agency::protocol::handoff::table::{self, Folder, Kind, Needs, Said, Who};
+    let mut matrix = String::new();
+    let mut rows = std::collections::BTreeSet::new();
+    for kind in Kind::ALL {
+        let row = table::type_of(*kind);
+        rows.insert(row.id);
+        for from in Who::ALL {
+            let to: Vec<_> =
+                Who::ALL.iter().filter(|to| row.from.fits(*from) && row.to.fits(**to)).collect();
+            let to: Vec<_> = to.iter().map(|to| to.word()).collect();
+            let to = if to.is_empty() {
+                "refused (HO-01)".to_owned()
+            } else {
+                format!("{} {}", row.id, to.join(", "))
+            };
+            writeln!(matrix, "send    {:<17} {:<13} {to}", kind.word(), from.word()).unwrap();
+        }
+    }
+    let places = [None].into_iter().chain(Folder::ALL.iter().copied().map(Some));
+    for from in places {
+        for to in Folder::ALL {
+            for who in [Who::Builder, Who::Orchestrator] {
+                let row = table::find_move(from, *to, who);
+                rows.extend(row.map(|row| row.id));
+                let (from, row) = (
+                    from.map_or("new", Folder::word),
+                    row.map_or("put back (HO-02)", |row| row.id),
+                );
+                writeln!(matrix, "move    {from:<9} {:<9} for {:<13} {row}", to.word(), who.word())
+                    .unwrap();
+            }
+        }
+    }
+    for who in Who::ALL {
+        for said in Said::ALL {
+            let row = table::find_result(*who, *said);
+            rows.extend(row.map(|row| row.id));
+            let needs = row.map_or("refused (HO-13)".to_owned(), |row| match row.needs {
+                Needs::Handoff(kind) => format!("{} with {}", row.id, kind.word()),
+                Needs::Nothing => format!("{} ends the workflow", row.id),
+            });
+            writeln!(matrix, "result  {:<13} {:<14} {needs}", who.word(), said.word()).unwrap();
+        }
+    }
+    let all = table::TYPES.len() + table::MOVES.len() + table::RESULTS.len();
+    assert_eq!(rows.len(), all, "a row that no combination reaches");
+    crate::scenarios::golden("tests/it/tables/handoff.txt", &matrix);
+}

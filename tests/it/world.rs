@@ -704,6 +704,7 @@ impl World {
                 let branch = name.strip_prefix("refs/heads/").unwrap_or(name);
                 Fact::Tip(self.heads.get(branch).cloned())
             }
+            Query::Digest { path } => Fact::Digest(self.bytes(path.as_str()).map(Digest::of)),
             Query::Range { from, to } => Fact::Commits(self.range(from.as_ref(), to)),
             Query::Read { tree, path } => Fact::File(self.read(tree, path).map(Bytes)),
             Query::Diff { from, to } => {

@@ -1,9 +1,11 @@
 //! The demo's stage: a repository, two scripted agents, a state directory, all in one throw-away folder.
 
+use super::Play;
 use crate::capacity::Capacity;
 use crate::config::{Agent, Config, Env, Start};
 use crate::daemon::limits;
 use crate::escalate::Voice;
+use crate::model::Seat;
 use crate::repository::StateDir;
 use crate::workspace::Settings;
 use std::path::PathBuf;
@@ -14,15 +16,13 @@ pub(super) struct Stage {
     dir: PathBuf,
 }
 
-/// Both agents in one script: it reads what the daemon tells every agent, does a little work, and writes its flag.
-const AGENT: &str = include_str!("agent.sh");
-
 impl Stage {
-    pub(super) fn build() -> anyhow::Result<Self> {
+    /// All agents are one script: it reads what the daemon tells every agent, does a little work, and says so.
+    pub(super) fn build(play: &Play) -> anyhow::Result<Self> {
         let name = format!("agency-demo-{}", &uuid::Uuid::new_v4().simple().to_string()[..8]);
         let stage = Self { dir: std::env::temp_dir().join(name) };
         std::fs::create_dir_all(stage.repo())?;
-        std::fs::write(stage.dir.join("agent.sh"), AGENT)?;
+        std::fs::write(stage.dir.join("agent.sh"), play.script)?;
         std::fs::write(stage.repo().join("README.md"), "# A shop\n\nBuilt in three steps.\n")?;
         std::fs::write(stage.repo().join("CODEBASE.md"), "# Map\n\n- README.md:1 what this is\n")?;
         for words in [
@@ -61,13 +61,14 @@ impl Stage {
         self.dir.join("state")
     }
 
-    pub(super) fn settings(&self) -> anyhow::Result<Settings> {
+    pub(super) fn settings(&self, play: &Play) -> anyhow::Result<Settings> {
         let mut config = Config::default();
         let script = self.dir.join("agent.sh").display().to_string();
-        for name in ["claude-code", "codex"] {
-            let agent = config.agents.get_mut(name).expect("BUG: a built-in agent");
+        for &seat in play.seats {
             let start = Start::Command(vec!["sh".to_owned(), script.clone()]);
-            *agent = Agent { start, backoff: Duration::from_secs(1), ..agent.clone() };
+            let agent = Agent { backoff: Duration::from_secs(1), ..Agent::new(start) };
+            config.agents.insert(seat.to_owned(), agent);
+            config.roles.insert(Seat::new(seat), seat.to_owned());
         }
         Ok(Settings {
             state_dir: StateDir::resolve(&Env::from_iter([("AGENCY_STATE_DIR", self.state())]))?,

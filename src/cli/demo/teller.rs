@@ -66,6 +66,16 @@ impl Teller {
                     "{seconds:>5.1}s  {row:<12} {agent} said so: {action} → {to}, committed"
                 );
             }
+            Some("agent_started") => {
+                anstream::println!(
+                    "{seconds:>5.1}s  {agent:<12} begins, iteration {}",
+                    word("iteration")
+                );
+            }
+            Some("handoff_created") => {
+                let (kind, to) = (word("type"), word("to"));
+                anstream::println!("{seconds:>5.1}s  {agent:<12} → {to}: {kind}");
+            }
             _ => {}
         }
     }

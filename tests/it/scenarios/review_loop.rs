@@ -237,7 +237,11 @@ fn end_gate(world: &mut World, scene: &Scene, outcome: &Outcome) {
 }
 
 /// `after/` holds exactly the files that changed; a file that is gone is listed in `after/GONE`.
-fn check_after(folder: &Path, before: &std::collections::BTreeMap<RelPath, Entry>, world: &World) {
+pub(super) fn check_after(
+    folder: &Path,
+    before: &std::collections::BTreeMap<RelPath, Entry>,
+    world: &World,
+) {
     let mut after = std::collections::BTreeMap::new();
     for (path, entry) in &world.files {
         if let (Entry::File { bytes, .. }, true) = (entry, before.get(path) != Some(entry)) {

@@ -1,0 +1,376 @@
+//! What the owner asks of the relay: start, send, answer, cancel, resume, adopt, stop. The same journal as everything else.
+
+use super::hold::{self, Reason};
+use super::index::StateSeen;
+use super::memory::{Known, Turn, WayOut, Workflow};
+use super::message::{self, Message};
+use super::noting::{self, take_in};
+use super::state::{State, field};
+use super::table::{self, Flow, Folder, Who};
+use super::{Handoff, path_in, upkeep};
+use crate::model::{
+    Answer, Builder, Bytes, Command, Decision, Digest, Effect, Now, RowId, Severity, TreeRef, Verb,
+    clip,
+};
+use serde_json::{Map, Value, json};
+
+/// Answers the oldest command that is for us.
+pub(super) fn answer(it: &Handoff, now: Now) -> Option<Decision> {
+    let command = it.index.commands.first()?;
+    let verb = match (command.verb, command.arg("do")) {
+        (Verb::Init, Some("send")) => send,
+        (Verb::Init, _) => start,
+        (Verb::Do, Some("answer")) => reply,
+        (Verb::Do, Some("cancel")) => cancel,
+        (Verb::Resume, _) => resume,
+        (Verb::Adopt, _) => adopt,
+        (Verb::Stop, _) => stop,
+        (Verb::Restore | Verb::Inject | Verb::Trust | Verb::Ack | Verb::Do, _) => not_ours,
+    };
+    let (mut decision, answer) = match verb(it, command, now) {
+        Ok((decision, text)) => (decision, Answer { accepted: true, text }),
+        Err(text) => (it.builder(), Answer { accepted: false, text }),
+    };
+    decision.effect(Effect::Reply { command: command.id.clone(), answer });
+    Some(decision.finish())
+}
+
+/// What to do and what to say, or why not.
+type Outcome = Result<(Builder, String), String>;
+
+/// HO-12: makes the workflow; the planner follows by itself.
+fn start(it: &Handoff, command: &Command, now: Now) -> Outcome {
+    let word = command.arg("type").unwrap_or("feature");
+    let flow = Flow::parse(word)
+        .ok_or_else(|| format!("`{}` is no workflow; wanted: {}", clip(word, 40), Flow::list()))?;
+    let request = command.arg("text").filter(|text| !text.trim().is_empty());
+    let request =
+        request.ok_or("say what is to be done: agency handoff start --type feature TEXT")?;
+    if let Some(workflow) = it.index.memory.under_way() {
+        return Err(format!(
+            "a {} is under way since {}; `agency handoff cancel` ends it",
+            workflow.flow.word(),
+            workflow.started.format("%Y-%m-%dT%H:%M:%SZ")
+        ));
+    }
+    stranger(it)?;
+    shape(it)?;
+    let workflow = Workflow {
+        id: command.id.clone(),
+        flow,
+        started: now.wall,
+        spec: String::new(),
+        request: request.to_owned(),
+        planned: false,
+        iteration: 1,
+        iteration_limit: it.limits.max_iterations,
+        approved: false,
+        ended: None,
+    };
+    let mut decision = it.builder();
+    decision.remember("known", true);
+    begin_state(it, &mut decision, &workflow);
+    decision.remember("workflow", &workflow);
+    decision.forget("last-handoff");
+    Ok((decision, format!("the {} begins with the planner", flow.word())))
+}
+
+/// What lies here and is not in our journal is somebody else's until it is adopted.
+fn stranger(it: &Handoff) -> Result<(), String> {
+    let adopt = it.index.memory.holds.iter().any(|hold| hold.way_out == WayOut::Adopt);
+    let foreign =
+        matches!(&it.index.state, Some(StateSeen::Good(state)) if state.workflow().is_some());
+    if adopt || (!it.index.memory.known && foreign) {
+        return Err("a workflow is here that is not in our journal; `agency adopt` takes it over"
+            .to_owned());
+    }
+    Ok(())
+}
+
+/// HO-04: a state of another shape is never overwritten.
+fn shape(it: &Handoff) -> Result<(), String> {
+    match &it.index.state {
+        Some(StateSeen::Bad(problems)) => {
+            let words: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            Err(format!("the state file is another's: {}", words.join("; ")))
+        }
+        Some(StateSeen::Absent | StateSeen::Good(_)) | None => Ok(()),
+    }
+}
+
+fn begin_state(it: &Handoff, decision: &mut Builder, workflow: &Workflow) {
+    let idle = [Who::Planner, Who::Builder, Who::Reviewer, Who::Fixer]
+        .map(|who| field(&["agents", who.word(), "status"], "idle".into()));
+    let has_locks = matches!(&it.index.state, Some(StateSeen::Good(state)) if state.document.contains_key("locks"));
+    let locks = (!has_locks).then(|| field(&["locks"], json!({})));
+    let gone = ["status", "ended"].map(|name| crate::model::Field {
+        at: vec!["current_workflow".to_owned(), name.to_owned()],
+        value: None,
+    });
+    let request = field(&["current_workflow", "request"], workflow.request.as_str().into());
+    let more = idle.into_iter().chain(locks).chain(gone).chain([request]);
+    upkeep::amend(decision, upkeep::wanted(workflow, None, None), more);
+}
+
+/// A message of the owner's own hand: judged as any other, written by us.
+fn send(it: &Handoff, command: &Command, now: Now) -> Outcome {
+    stranger(it)?;
+    shape(it)?;
+    let text = command.arg("message").ok_or("no message")?;
+    let document: Map<String, Value> =
+        serde_json::from_str(text).map_err(|error| format!("not a message: {error}"))?;
+    let id = document.get("message_id").and_then(Value::as_str).unwrap_or("message");
+    let name = format!("{}.json", if message::is_uuid_4(id) { id } else { "message" });
+    let path = path_in(Folder::Pending, &name);
+    let bytes = message::render(&document, Folder::Pending);
+    let read = message::parse(&path, &bytes, now.wall);
+    let problems = match &read {
+        Ok(message) if message.from == Who::Orchestrator => {
+            return Err("answers are sent with `agency answer`".to_owned());
+        }
+        Ok(message) => noting::judge_in_context(it, message, &path),
+        Err(problems) => problems.clone(),
+    };
+    let memory = &it.index.memory;
+    let (Ok(message), true) = (read, problems.is_empty()) else {
+        let words: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        return Err(words.join("\n"));
+    };
+    if memory.open.contains_key(&message.id) || memory.done.contains_key(&message.id) {
+        return Err(format!("there is a message `{}` already", message.id));
+    }
+    let mut decision = it.builder();
+    decision.remember("known", true);
+    let known = write(&mut decision, &message, name, bytes);
+    noting::admit(it, &mut decision, &message, known, now);
+    Ok((decision, message.id))
+}
+
+/// Puts a new message into `pending/`.
+fn write(decision: &mut Builder, message: &Message, name: String, bytes: Vec<u8>) -> Known {
+    let path = path_in(Folder::Pending, &name);
+    let digest = Digest::of(&bytes);
+    decision.effect(Effect::Replace { path, bytes: Bytes(bytes), seen: None });
+    let document = message.document.clone();
+    Known { folder: Folder::Pending, name, digest, document, by: None, by_hand: false }
+}
+
+/// HO-07: the owner's answer goes back as a handoff, and the question is closed.
+fn reply(it: &Handoff, command: &Command, now: Now) -> Outcome {
+    let memory = &it.index.memory;
+    let wanted = command.arg("id").unwrap_or_default();
+    let found = memory.asked.iter().find(|(_, asked)| asked.cause.id(&it.place.repo) == wanted);
+    let (asked_id, asked) =
+        found.ok_or_else(|| format!("nobody waits for an answer to `{wanted}`"))?;
+    let text = command
+        .arg("text")
+        .filter(|text| !text.trim().is_empty())
+        .ok_or("an answer is required")?;
+    let question = memory.open.get(asked_id).ok_or("the question is gone")?;
+    let message = answer_to(it, &question.message(), command, text, now);
+    let mut decision = it.builder();
+    decision.row(RowId::new(table::type_of(message.kind).id));
+    take_in(&mut decision, asked_id, question, "answered");
+    let name = format!("{}.json", message.id);
+    let bytes = message::render(&message.document, Folder::Pending);
+    if memory.under_way().is_some() {
+        let known = write(&mut decision, &message, name, bytes);
+        noting::admit(it, &mut decision, &message, known, now);
+        let asker = memory.turn.as_ref().filter(|turn| is_asked_by(turn, asked_id, question));
+        if let Some(turn) = asker {
+            let mut answers = turn.answers.clone();
+            answers.push(message.id.clone());
+            // Not ready: the answer must be accepted before its agent goes on.
+            let ready = turn.ready && turn.waits_for.is_none();
+            let next = Turn { waits_for: None, failures: 0, ready, answers, ..turn.clone() };
+            decision.remember("turn", next);
+        }
+    }
+    decision.forget(&format!("asked/{asked_id}"));
+    let how = format!("answered by {}: {}", command.by, clip(text, 120));
+    decision.effect(Effect::Resolve { cause: asked.cause.clone(), how });
+    let mut holds = memory.holds.clone();
+    holds.retain(|hold| hold.cause != asked.cause);
+    decision.remember("holds", holds);
+    Ok((decision, format!("`{}` hears: {}", asked.from.word(), clip(text, 120))))
+}
+
+/// Does this turn wait for it, or will it when its run ends?
+fn is_asked_by(turn: &Turn, id: &str, question: &Known) -> bool {
+    let run = turn.run.as_ref().map(|running| &running.run);
+    let run = run.or(turn.ended.as_ref().map(|ended| &ended.run));
+    turn.waits_for.as_deref() == Some(id) || (run.is_some() && question.by.as_ref() == run)
+}
+
+/// The bits of a UUID v4 from what makes this answer this answer: the same command gives the same message.
+fn answer_to(it: &Handoff, question: &Message, command: &Command, text: &str, now: Now) -> Message {
+    let hex = Digest::of(format!("{}/{}", command.id, question.id).as_bytes());
+    let hex = hex.as_str();
+    let id = format!(
+        "{}-{}-4{}-8{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[13..16],
+        &hex[17..20],
+        &hex[20..32]
+    );
+    let workflow = it.index.memory.under_way();
+    let document = json!({
+        "schema_version": super::state::VERSION,
+        "message_id": id,
+        "timestamp": now.wall,
+        "from": Who::Orchestrator.word(),
+        "to": question.from.word(),
+        "type": "answer",
+        "priority": question.priority.word(),
+        "payload": {"answer": text, "in_reply_to": question.id, "reason": command.arg("reason")},
+        "context": {
+            "workflow": question.workflow.word(),
+            "spec": workflow.map_or("", |workflow| workflow.spec.as_str()),
+            "iteration": workflow.map_or(1, |workflow| workflow.iteration),
+        },
+        "status": "pending",
+    });
+    let bytes = serde_json::to_vec(&document).expect("BUG: JSON is plain data");
+    let path = path_in(Folder::Pending, &format!("{id}.json"));
+    message::parse(&path, &bytes, now.wall).expect("BUG: our own answer is well formed")
+}
+
+/// Ends the workflow as it is: what is open is rejected, and no agent is started for it.
+fn cancel(it: &Handoff, command: &Command, now: Now) -> Outcome {
+    let memory = &it.index.memory;
+    let workflow = memory.under_way().ok_or("no workflow is under way")?;
+    if memory.running().is_some() {
+        return Err("a run is alive; `agency stop RUN` first".to_owned());
+    }
+    let mut decision = it.builder();
+    let ended = Workflow { ended: Some(now.wall), ..workflow.clone() };
+    for (id, known) in &memory.open {
+        let folder = Folder::Rejected;
+        match known.folder {
+            Folder::Pending | Folder::Accepted if known.to() != Who::Orchestrator => {
+                let (from, to) = (known.path(), path_in(folder, &known.name));
+                let bytes = known.bytes_in(folder);
+                decision.effect(Effect::Move { from, to, bytes, seen: known.digest.clone() });
+                noting::close(&mut decision, id, known, "cancelled with its workflow");
+            }
+            Folder::Pending | Folder::Accepted | Folder::Completed | Folder::Rejected => {
+                take_in(&mut decision, id, known, "cancelled with its workflow");
+            }
+        }
+    }
+    let cancelled = field(&["current_workflow", "cancelled"], true.into());
+    let fields = upkeep::wanted(&ended, None, memory.last_handoff.as_deref());
+    upkeep::amend(&mut decision, fields, [cancelled]);
+    for (id, asked) in &memory.asked {
+        let how = "the owner cancelled the workflow".to_owned();
+        decision.effect(Effect::Resolve { cause: asked.cause.clone(), how });
+        decision.forget(&format!("asked/{id}"));
+    }
+    release(it, &mut decision, "the owner cancelled the workflow");
+    decision.effect(Effect::Release { tree: TreeRef::Main });
+    decision.forget("turn");
+    decision.remember("workflow", ended);
+    let text =
+        format!("cancelled: {}", clip(command.arg("reason").unwrap_or("no reason given"), 200));
+    Ok((decision, text))
+}
+
+fn resume(it: &Handoff, _: &Command, _: Now) -> Outcome {
+    let memory = &it.index.memory;
+    if let Some(hold) = memory.holds.iter().find(|hold| hold.way_out == WayOut::Adopt) {
+        return Err(format!("{}; `agency adopt` ends this", hold.summary));
+    }
+    if !memory.is_held() {
+        return Err("the handoffs are not held".to_owned());
+    }
+    let mut decision = it.builder();
+    let text = release(it, &mut decision, "the owner resumed");
+    for id in memory.asked.iter().filter(|(_, asked)| asked.blocking).map(|(id, _)| id) {
+        decision.forget(&format!("asked/{id}"));
+        if let Some(known) = memory.open.get(id) {
+            take_in(&mut decision, id, known, "resumed without an answer");
+        }
+    }
+    if let Some(turn) = &memory.turn {
+        let next = Turn { failures: 0, not_before: None, waits_for: None, ..turn.clone() };
+        decision.remember("turn", next);
+    }
+    if let Some(workflow) = memory.under_way() {
+        let limit = workflow.iteration - 1 + it.limits.max_iterations;
+        let iteration_limit = workflow.iteration_limit.max(limit);
+        decision.remember("workflow", Workflow { iteration_limit, ..workflow.clone() });
+    }
+    Ok((decision, text))
+}
+
+/// Ends all holds; the causes' epoch is over.
+fn release(it: &Handoff, decision: &mut Builder, how: &str) -> String {
+    let holds = &it.index.memory.holds;
+    for hold in holds {
+        decision.effect(Effect::Resolve { cause: hold.cause.clone(), how: how.to_owned() });
+    }
+    decision.forget("holds");
+    decision.remember("epoch", it.index.memory.epoch + 1);
+    let count =
+        if holds.len() == 1 { "one cause".to_owned() } else { format!("{} causes", holds.len()) };
+    format!("{how}; {count} resolved")
+}
+
+/// The repository is right: its workflow and its messages are taken as they lie.
+fn adopt(it: &Handoff, _: &Command, now: Now) -> Outcome {
+    if it.index.memory.known {
+        return Err("there is nothing to adopt: our journal knows these handoffs".to_owned());
+    }
+    shape(it)?;
+    let mut decision = it.builder();
+    decision.remember("known", true);
+    let adopted = match &it.index.state {
+        Some(StateSeen::Good(state)) => adopted(it, state, now),
+        Some(StateSeen::Absent | StateSeen::Bad(_)) | None => None,
+    };
+    if let Some(workflow) = &adopted {
+        begin_state(it, &mut decision, workflow);
+        decision.remember("workflow", workflow);
+    }
+    let text = release(it, &mut decision, "the owner adopted the handoffs as they are");
+    let mut reason = Reason::new("SE-04", "adopt", format!("`agency adopt` was used: {text}"));
+    reason.did = "It was done as asked.".to_owned();
+    reason.wont = "If it was not you, stop the daemon and look at `agency journal`.".to_owned();
+    hold::tell(it, &mut decision, Severity::Notice, reason);
+    Ok((decision, text))
+}
+
+fn adopted(it: &Handoff, state: &State, now: Now) -> Option<Workflow> {
+    let found = state.workflow()?;
+    let text = |name: &str| found.get(name).and_then(Value::as_str).unwrap_or_default();
+    let iteration = state.document.get("iteration").and_then(Value::as_u64).unwrap_or(1);
+    let iteration = u32::try_from(iteration).unwrap_or(1).max(1);
+    let has_messages = !it.index.messages.is_empty();
+    Some(Workflow {
+        id: clip(text("id"), 100),
+        flow: Flow::parse(text("type"))?,
+        started: text("started").parse().unwrap_or(now.wall),
+        spec: clip(text("spec"), 400),
+        request: clip(text("request"), 4000),
+        planned: has_messages || text("request").is_empty(),
+        iteration,
+        iteration_limit: it.limits.max_iterations.max(iteration),
+        approved: false,
+        ended: None,
+    })
+}
+
+fn stop(it: &Handoff, command: &Command, _: Now) -> Outcome {
+    let running = it.index.memory.running().map(|(_, running)| &running.run);
+    let run = running.filter(|run| command.arg("run") == Some(run.as_str()));
+    let run = run.ok_or("no such run is alive among the handoffs")?.clone();
+    let mut decision = it.builder();
+    let text = format!("`{run}` is being stopped");
+    decision.effect(Effect::Stop { run, why: format!("stopped by {}", command.by) });
+    Ok((decision, text))
+}
+
+fn not_ours(_: &Handoff, _: &Command, _: Now) -> Outcome {
+    Err("that is not for handoffs to do".to_owned())
+}

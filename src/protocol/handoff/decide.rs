@@ -1,0 +1,135 @@
+//! The order of duties: which one question the relay answers next. Each duty lives in its own file.
+
+use super::index::StateSeen;
+use super::memory::WayOut;
+use super::noting::NotMoved;
+use super::table::Folder;
+use super::{Handoff, command, ending, failure, hold, noting, state, turn, upkeep};
+use crate::model::{Deadline, Decision, Effect, FailureKind, Moment, Now};
+
+pub(super) fn decide(it: &Handoff, now: Now) -> Decision {
+    if it.index.is_busy() {
+        return Decision::default();
+    }
+    let decision = duties(it, now);
+    if decision.is_quiet() {
+        Decision { next_deadline: deadline(it, now), ..decision }
+    } else {
+        decision
+    }
+}
+
+type Duty = fn(&Handoff, Now) -> Option<Decision>;
+
+/// The first duty that has something to do is the decision.
+fn duties(it: &Handoff, now: Now) -> Decision {
+    let duties: [Duty; 7] = [
+        command::answer,
+        failed,
+        unknown,
+        // What a run left is its own as long as its end is not noted, so messages come first.
+        as_the_arbiter,
+        turn::note_end,
+        turn::give_back,
+        on_the_move,
+    ];
+    duties.iter().find_map(|duty| duty(it, now)).unwrap_or_default()
+}
+
+/// What is judged as long as the repository is known, held or not.
+fn as_the_arbiter(it: &Handoff, now: Now) -> Option<Decision> {
+    if !it.index.memory.known {
+        return None;
+    }
+    let duties: [Duty; 3] = [upkeep::state, noting::refuse_odd, noting::messages];
+    duties.iter().find_map(|duty| duty(it, now))
+}
+
+/// What only happens while the workflow is free to move.
+fn on_the_move(it: &Handoff, now: Now) -> Option<Decision> {
+    let memory = &it.index.memory;
+    // A question of the agent's own does not keep its run from being judged.
+    if memory.holds.iter().all(|hold| hold.way_out == WayOut::Answer)
+        && let Some(decision) = ending::end_of_run(it, now)
+    {
+        return Some(decision);
+    }
+    if memory.is_held() {
+        return None;
+    }
+    let duties: [Duty; 3] = [ending::conclude, ending::stranded, turn::begin];
+    duties.iter().find_map(|duty| duty(it, now))
+}
+
+/// DM-13: a workflow without our journal. It may be a clone, or another box's; the owner must say.
+fn unknown(it: &Handoff, _: Now) -> Option<Decision> {
+    if it.index.memory.known || it.index.memory.is_held() {
+        return None;
+    }
+    let by_state =
+        matches!(&it.index.state, Some(StateSeen::Good(state)) if state.workflow().is_some());
+    let waiting = |folder| matches!(folder, Folder::Pending | Folder::Accepted);
+    let mut copies = it.index.messages.values().flat_map(|copies| copies.values());
+    let by_message = copies.any(|seen| waiting(seen.folder)) || !it.index.odd.is_empty();
+    if !by_state && !by_message {
+        return None;
+    }
+    let summary = "handoffs are here that this machine's journal does not know".to_owned();
+    let mut reason = hold::Reason::new("DM-13", state::PATH, summary);
+    reason.what = format!(
+        "There is a workflow in `{}` or a message in `{}`, but no journal of it on this machine: it is a clone, a copy, \
+         or it was run by somebody else.",
+        state::PATH,
+        super::HANDOFFS
+    );
+    reason.way_out = WayOut::Adopt;
+    let mut decision = it.builder();
+    hold::hold(it, &mut decision, reason);
+    Some(decision.finish())
+}
+
+/// An effect of ours failed. What has its own way back is left to it; the rest waits for the owner.
+fn failed(it: &Handoff, now: Now) -> Option<Decision> {
+    let (effect, failure) = it.index.failed.as_ref()?;
+    match effect {
+        Effect::Move { from, to, bytes, seen } if failure.kind == FailureKind::Moved => {
+            Some(noting::not_moved(it, &NotMoved { from, to, bytes, seen }, now))
+        }
+        Effect::Spawn(spawn) => failure::spawn_failed(it, spawn, failure, now),
+        Effect::Replace { .. }
+        | Effect::Take { .. }
+        | Effect::Move { .. }
+        | Effect::Amend { .. }
+        | Effect::Copy { .. }
+        | Effect::Ask { .. }
+        | Effect::Lease { .. }
+        | Effect::Release { .. }
+        | Effect::Stop { .. }
+        | Effect::Commit(_)
+        | Effect::Merge(_)
+        | Effect::Worktree(_)
+        | Effect::DropWorktree { .. }
+        | Effect::Ref { .. }
+        | Effect::Push { .. }
+        | Effect::Escalate(_)
+        | Effect::Resolve { .. }
+        | Effect::Reply { .. }
+        | Effect::Log(_) => {
+            let mut decision = it.builder();
+            hold::hold(it, &mut decision, hold::broken(effect, failure));
+            Some(decision.finish())
+        }
+    }
+}
+
+/// The next moment at which time alone changes the answer.
+fn deadline(it: &Handoff, now: Now) -> Option<Deadline> {
+    let memory = &it.index.memory;
+    let at = |moment: &Moment, why| {
+        moment.left(now).map(|left| Deadline { at: now.ticks.after(left), why })
+    };
+    let suspect = memory.suspects.values().filter_map(|moment| at(moment, "look again")).min();
+    let turn = memory.turn.as_ref().filter(|turn| turn.run.is_none() && !memory.is_held());
+    let retry = turn.and_then(|turn| at(turn.not_before.as_ref()?, "try again"));
+    Deadline::earlier(suspect, retry)
+}

@@ -1,0 +1,387 @@
+//! A run has ended: what it left is looked at, its claims are checked, and the handoff ends, or is tried again (HO-13).
+
+use super::hold::{self, Reason};
+use super::memory::{Ended, Left, Start, Subject, Turn, Workflow};
+use super::message::Message;
+use super::noting::{close, take_in};
+use super::payload::Payload;
+use super::table::{self, Folder, Kind, Needs, ResultRow, Who};
+use super::turn::{answer, ask_snapshot, cannot_look, leave};
+use super::{Handoff, failure, state, upkeep};
+use crate::model::{
+    Builder, CommitId, Decision, Effect, Fact, Now, Query, RelPath, RowId, Severity, Snapshot,
+    TreeRef, clip,
+};
+use std::collections::BTreeMap;
+
+/// What became of a turn.
+enum Verdict {
+    Done(&'static ResultRow),
+    /// An answer was taken note of; nothing has to follow.
+    Noted,
+    /// The agent waits for the owner.
+    Asks(String),
+    /// The owner was faster than its end: it goes on with the answer.
+    Answered,
+    /// The recipient refused the handoff.
+    Rejected,
+    Wrong(Vec<String>),
+}
+
+pub(super) fn end_of_run(it: &Handoff, now: Now) -> Option<Decision> {
+    let workflow = it.index.memory.under_way()?;
+    let turn = it.index.memory.turn.as_ref()?;
+    let ended = turn.ended.as_ref()?;
+    let Some(left) = &ended.left else { return Some(look(it, turn, ended, now)) };
+    let mine = left_by(it, ended);
+    if let Some(decision) = check(it, turn, ended, left, &mine) {
+        return Some(decision);
+    }
+    Some(match judge(it, turn, left, &mine) {
+        Verdict::Done(row) => finish(it, workflow, turn, ended, &mine, Some(row), now),
+        Verdict::Noted => finish(it, workflow, turn, ended, &mine, None, now),
+        Verdict::Asks(id) => wait_for_answer(it, turn, Some(id)),
+        Verdict::Answered => wait_for_answer(it, turn, None),
+        Verdict::Rejected => rejected(it, turn),
+        Verdict::Wrong(words) => failure::try_again(it, turn, ended, &mine, words, now),
+    })
+}
+
+/// The messages that a run left, by their ids.
+fn left_by(it: &Handoff, ended: &Ended) -> BTreeMap<String, Message> {
+    let open = it.index.memory.open.iter();
+    let mine = open.filter(|(_, known)| known.by.as_ref() == Some(&ended.run));
+    mine.map(|(id, known)| (id.clone(), known.message())).collect()
+}
+
+/// What changed since the turn began. A file that somebody else has locked is a finding (HO-05).
+fn look(it: &Handoff, turn: &Turn, ended: &Ended, now: Now) -> Decision {
+    const LABEL: &str = "handoff-end";
+    let mut decision = it.builder();
+    let mut left = Left { changed: Vec::new(), branch: None, head: None, checked: BTreeMap::new() };
+    if let Some(start) = &turn.start {
+        let Some((key, fact)) = answer(it, LABEL) else {
+            return ask_snapshot(it, LABEL, Some(start.tree.clone()));
+        };
+        let Fact::Snapshot(snapshot) = fact else { return cannot_look(it, fact) };
+        decision.used(key.clone(), fact.clone());
+        left = what_is_left(snapshot);
+        for (path, holder) in around_the_lock(it, turn.who, &left, now) {
+            let summary = format!("`{}` changed `{path}`, which {holder}", turn.who.word());
+            let mut reason = Reason::new("HO-05", path.as_str(), summary);
+            reason.did = "It is noted; the work stays as it is.".to_owned();
+            reason.wont = "We undo nothing that an agent wrote.".to_owned();
+            hold::tell(it, &mut decision, Severity::Warning, reason);
+        }
+    }
+    let ended = Ended { left: Some(left), ..ended.clone() };
+    decision.remember("turn", Turn { ended: Some(ended), ..turn.clone() });
+    decision.finish()
+}
+
+fn what_is_left(snapshot: &Snapshot) -> Left {
+    Left {
+        changed: snapshot.changed.iter().map(|change| change.path.clone()).collect(),
+        branch: snapshot.checkout.branch.clone(),
+        head: snapshot.checkout.head.clone(),
+        checked: BTreeMap::new(),
+    }
+}
+
+fn around_the_lock(it: &Handoff, who: Who, left: &Left, now: Now) -> Vec<(RelPath, String)> {
+    let locked = |path: &RelPath| {
+        let lock = it.index.memory.locks.get(path.as_str())?;
+        let foreign = lock.agent != who.word() && !lock.is_expired(now.wall);
+        foreign.then(|| (path.clone(), format!("is {}", lock.sentence())))
+    };
+    left.changed.iter().filter_map(locked).collect()
+}
+
+/// The agents of this protocol commit by themselves: a commit that a message names must be there and new, and a spec must be
+/// there. `None`: everything is checked.
+fn check(
+    it: &Handoff,
+    turn: &Turn,
+    ended: &Ended,
+    left: &Left,
+    mine: &BTreeMap<String, Message>,
+) -> Option<Decision> {
+    let start = turn.start.as_ref()?;
+    let commits: Vec<&str> = mine.values().flat_map(|it| it.payload.commits()).collect();
+    let open: Vec<&str> =
+        commits.into_iter().filter(|it| !left.checked.contains_key(*it)).collect();
+    if !open.is_empty() {
+        return Some(check_commits(it, turn, ended, left, start, &open));
+    }
+    let spec = mine.values().find_map(|message| match &message.payload {
+        Payload::Task { spec } if !left.checked.contains_key(spec) => Some(spec.clone()),
+        _ => None,
+    })?;
+    let path = RelPath::new(spec.as_str()).expect("BUG: a spec was judged to be a path");
+    let found = match &it.index.answer {
+        Some((_, Query::Digest { path: asked }, Fact::Digest(found))) if *asked == path => found,
+        Some((_, Query::Digest { .. }, fact)) => return Some(cannot_look(it, fact)),
+        _ => return Some(ask(it, Query::Digest { path })),
+    };
+    let wrong = found.is_none().then(|| format!("there is no spec at `{spec}`"));
+    Some(checked(it, turn, ended, left, [(spec, wrong)]))
+}
+
+fn check_commits(
+    it: &Handoff,
+    turn: &Turn,
+    ended: &Ended,
+    left: &Left,
+    start: &Start,
+    open: &[&str],
+) -> Decision {
+    let new: Vec<CommitId> = match (&left.head, &it.index.answer) {
+        (Some(head), _) if Some(head) == start.head.as_ref() => Vec::new(),
+        (None, _) => Vec::new(),
+        (Some(_), Some((_, Query::Range { .. }, Fact::Commits(commits)))) => {
+            commits.iter().map(|commit| commit.id.clone()).collect()
+        }
+        (Some(_), Some((_, Query::Range { .. }, fact))) => return cannot_look(it, fact),
+        (Some(head), _) => {
+            return ask(it, Query::Range { from: start.head.clone(), to: head.clone() });
+        }
+    };
+    let wrong = |named: &&str| {
+        let found = new.iter().any(|commit| commit.as_str().starts_with(*named));
+        let branch = left.branch.as_deref().unwrap_or("HEAD");
+        let words = format!("`{named}` is no commit that came to `{branch}` during this turn");
+        ((*named).to_owned(), (!found).then_some(words))
+    };
+    checked(it, turn, ended, left, open.iter().map(wrong))
+}
+
+fn ask(it: &Handoff, query: Query) -> Decision {
+    let mut decision = it.builder();
+    decision.effect(Effect::Ask { query });
+    decision.finish()
+}
+
+fn checked(
+    it: &Handoff,
+    turn: &Turn,
+    ended: &Ended,
+    left: &Left,
+    more: impl IntoIterator<Item = (String, Option<String>)>,
+) -> Decision {
+    let mut decision = it.builder();
+    if let Some((key, _, fact)) = &it.index.answer {
+        decision.used(key.clone(), fact.clone());
+    }
+    let mut left = left.clone();
+    left.checked.extend(more);
+    let ended = Ended { left: Some(left), ..ended.clone() };
+    decision.remember("turn", Turn { ended: Some(ended), ..turn.clone() });
+    decision.finish()
+}
+
+/// The result table, against what the run left.
+fn judge(it: &Handoff, turn: &Turn, left: &Left, mine: &BTreeMap<String, Message>) -> Verdict {
+    let subject = match &turn.subject {
+        Subject::Plan => None,
+        Subject::Message(id) => it.index.memory.open.get(id),
+    };
+    if subject.is_some_and(|known| known.folder == Folder::Rejected) {
+        return Verdict::Rejected;
+    }
+    let mut wrong: Vec<String> = left.checked.values().flatten().cloned().collect();
+    let said = mine.values().filter_map(|message| match message.payload {
+        Payload::Completion { said, .. } => table::find_result(turn.who, said),
+        _ => None,
+    });
+    let said: Vec<_> = said.collect();
+    let handed: Vec<Kind> = handoffs(mine).map(|message| message.kind).collect();
+    let is_answer = subject.is_some_and(|known| known.message().kind == Kind::Answer);
+    wrong.extend(said.iter().filter_map(|row| mismatch(row, &handed, is_answer)));
+    if said.windows(2).any(|pair| pair[0] != pair[1]) {
+        wrong.push("several completions that say different things".to_owned());
+    }
+    let implied = handed.first().and_then(|kind| table::implied_result(turn.who, *kind));
+    match (said.first().copied().or(implied), asks(it, mine)) {
+        _ if !wrong.is_empty() => Verdict::Wrong(wrong),
+        (Some(_), _) if is_answer && handed.is_empty() => Verdict::Noted,
+        (Some(row), _) => Verdict::Done(row),
+        (None, Some(id)) => Verdict::Asks(id),
+        (None, None) if has_new_answer(it, turn) => Verdict::Answered,
+        (None, None) => Verdict::Wrong(Vec::new()),
+    }
+}
+
+fn has_new_answer(it: &Handoff, turn: &Turn) -> bool {
+    let open = |id: &String| it.index.memory.open.get(id);
+    turn.answers.iter().filter_map(open).any(|known| known.folder == Folder::Pending)
+}
+
+fn handoffs(mine: &BTreeMap<String, Message>) -> impl Iterator<Item = &Message> {
+    mine.values().filter(|message| !matches!(message.kind, Kind::Completion | Kind::Escalation))
+}
+
+fn mismatch(row: &ResultRow, handed: &[Kind], is_answer: bool) -> Option<String> {
+    let said = row.said.word();
+    match row.needs {
+        Needs::Handoff(kind) if !handed.contains(&kind) && !is_answer => {
+            Some(format!("`{said}` without a `{}` in pending/", kind.word()))
+        }
+        Needs::Nothing if !handed.is_empty() => {
+            Some(format!("`{said}` together with a `{}`; say one of them", handed[0].word()))
+        }
+        Needs::Handoff(_) | Needs::Nothing => None,
+    }
+}
+
+/// The question that blocks the agent, if it left one that is not answered yet.
+fn asks(it: &Handoff, mine: &BTreeMap<String, Message>) -> Option<String> {
+    let asked = mine.keys().find(|id| it.index.memory.asked.get(*id).is_some_and(|it| it.blocking));
+    asked.cloned()
+}
+
+/// With `None` the answer is there: it only has to be accepted.
+fn wait_for_answer(it: &Handoff, turn: &Turn, id: Option<String>) -> Decision {
+    let mut decision = it.builder();
+    let ready = id.is_some();
+    let next = Turn { ended: None, waits_for: id, ready, ..turn.clone() };
+    decision.remember("turn", next);
+    decision.effect(Effect::Release { tree: TreeRef::Main });
+    decision.finish()
+}
+
+/// HO-02: the recipient does not take it. The orchestrator is the arbiter, and asks.
+fn rejected(it: &Handoff, turn: &Turn) -> Decision {
+    let mut decision = it.builder();
+    leave(it, &mut decision);
+    let id = turn.messages().next().map_or("", String::as_str);
+    if let Some(known) = it.index.memory.open.get(id) {
+        close(&mut decision, id, known, "rejected by its recipient");
+    }
+    let summary = format!("`{}` rejected the handoff `{id}`", turn.who.word());
+    let mut reason = Reason::new("HO-02", id, summary);
+    reason.evidence = turn.ended.iter().map(|ended| clip(&ended.tail, 400)).collect();
+    reason.wont = "We send no other one by ourselves; `agency handoff send` does.".to_owned();
+    hold::hold(it, &mut decision, reason);
+    decision.finish()
+}
+
+fn finish(
+    it: &Handoff,
+    workflow: &Workflow,
+    turn: &Turn,
+    ended: &Ended,
+    mine: &BTreeMap<String, Message>,
+    row: Option<&'static ResultRow>,
+    now: Now,
+) -> Decision {
+    let mut decision = it.builder();
+    if let Some(row) = row {
+        decision.row(RowId::new(row.id));
+    }
+    let completions = mine.iter().filter(|(_, message)| message.kind == Kind::Completion);
+    for id in turn.messages().chain(completions.map(|(id, _)| id)) {
+        if let Some(known) = it.index.memory.open.get(id) {
+            take_in(&mut decision, id, known, "completed");
+        }
+    }
+    let workflow = moved_on(workflow, turn, mine, row);
+    let fields = upkeep::wanted(&workflow, None, it.index.memory.last_handoff.as_deref());
+    upkeep::amend(&mut decision, fields, state::agent_fields(turn.who, "completed", now.wall));
+    let seconds = (ended.at - ended.since).num_seconds().max(0).to_string();
+    let said = row.map_or("noted", |row| row.said.word());
+    let more = [("run", ended.run.as_str()), ("result", said), ("seconds", seconds.as_str())];
+    it.log(&mut decision, "agent_completed", Some(turn.who), &more);
+    decision.effect(Effect::Release { tree: TreeRef::Main });
+    decision.remember("workflow", workflow);
+    decision.forget("turn");
+    decision.forget("refused");
+    decision.finish()
+}
+
+fn moved_on(
+    workflow: &Workflow,
+    turn: &Turn,
+    mine: &BTreeMap<String, Message>,
+    row: Option<&ResultRow>,
+) -> Workflow {
+    let mut next = workflow.clone();
+    for message in handoffs(mine) {
+        match &message.payload {
+            Payload::Task { spec } => next.spec.clone_from(spec),
+            Payload::Rereview { .. } => next.iteration = message.iteration,
+            Payload::Review { .. }
+            | Payload::Fix { .. }
+            | Payload::Completion { .. }
+            | Payload::Escalation { .. }
+            | Payload::Answer { .. } => {}
+        }
+    }
+    if turn.subject == Subject::Plan {
+        next.planned = true;
+    }
+    if let Some(row) = row {
+        next.approved = row.needs == Needs::Nothing;
+    }
+    next
+}
+
+/// Nothing is left to be worked on.
+fn is_idle(it: &Handoff) -> bool {
+    let memory = &it.index.memory;
+    let mut open = memory.open.iter();
+    memory.turn.is_none() && open.all(|(id, _)| memory.asked.contains_key(id))
+}
+
+/// HO-13: approved, and nothing is open any more.
+pub(super) fn conclude(it: &Handoff, now: Now) -> Option<Decision> {
+    let memory = &it.index.memory;
+    let workflow = memory.under_way().filter(|workflow| workflow.approved)?;
+    if !is_idle(it) {
+        return None;
+    }
+    let ended = Workflow { ended: Some(now.wall), ..workflow.clone() };
+    let mut decision = it.builder();
+    upkeep::amend(&mut decision, upkeep::wanted(&ended, None, memory.last_handoff.as_deref()), []);
+    let summary = format!(
+        "the {} is approved and complete, in iteration {}",
+        workflow.flow.word(),
+        workflow.iteration
+    );
+    let mut reason = Reason::new("HO-13", workflow.id.as_str(), summary);
+    reason.did = "Every message is in completed/; no agent is started any more.".to_owned();
+    reason.wont = "We begin nothing new by ourselves; `agency handoff start` does.".to_owned();
+    hold::tell(it, &mut decision, Severity::Notice, reason);
+    decision.remember("workflow", ended);
+    Some(decision.finish())
+}
+
+/// HO-11: not approved, and nobody has anything to do: a handoff is missing.
+pub(super) fn stranded(it: &Handoff, _: Now) -> Option<Decision> {
+    let workflow = it.index.memory.under_way()?;
+    if !workflow.planned || workflow.approved || !is_idle(it) || !it.index.dirty.is_empty() {
+        return None;
+    }
+    let summary = "the workflow is not approved and has no open handoff".to_owned();
+    let mut reason = Reason::new("HO-11", workflow.id.as_str(), summary);
+    reason.wont =
+        "We invent no handoff; send one with `agency handoff send`, then resume, or `agency handoff cancel`."
+            .to_owned();
+    let mut decision = it.builder();
+    hold::hold(it, &mut decision, reason);
+    Some(decision.finish())
+}
+
+/// For a turn that goes nowhere: what it left is taken away, so that its next try begins with a clean table.
+pub(super) fn withdraw(
+    it: &Handoff,
+    decision: &mut Builder,
+    mine: &BTreeMap<String, Message>,
+    why: &str,
+) {
+    for (id, message) in mine.iter().filter(|(_, message)| message.kind != Kind::Escalation) {
+        let Some(known) = it.index.memory.open.get(id) else { continue };
+        let (path, seen) = (known.path(), Some(known.digest.clone()));
+        decision.effect(Effect::Take { path, seen, why: why.to_owned() });
+        close(decision, &message.id, known, why);
+    }
+}

@@ -1,0 +1,124 @@
+//! A run has ended without a result: try again later, wait, or ask the owner (HO-06).
+
+use super::hold::{self, Reason};
+use super::memory::{Ended, Turn};
+use super::message::Message;
+use super::{Handoff, ending};
+use crate::model::{Decision, Digest, Failure, Moment, Now, Outcome, RunId, Seat, Spawn, clip};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long a usage limit without a known end parks a turn.
+const LIMIT_WAIT: Duration = Duration::from_secs(15 * 60);
+/// spec 4, Retry Protocol: three tries.
+const DEFAULT_TRIES: (u32, Duration) = (2, Duration::from_secs(30));
+
+/// `words` say what is wrong with what it left; none: it left nothing.
+pub(super) fn try_again(
+    it: &Handoff,
+    turn: &Turn,
+    ended: &Ended,
+    mine: &BTreeMap<String, Message>,
+    words: Vec<String>,
+    now: Now,
+) -> Decision {
+    let mut decision = it.builder();
+    let mut next = Turn { ended: None, ..turn.clone() };
+    let mut reason = None;
+    match &ended.outcome {
+        Outcome::UsageLimit { until } => {
+            let wait = until.and_then(|until| (until - now.wall).to_std().ok());
+            next.not_before = Some(Moment::after(now, wait.unwrap_or(LIMIT_WAIT)));
+        }
+        Outcome::Stopped { why } => {
+            reason = Some(failed("SU-03", ended, format!("`{}` was stopped: {why}", ended.run)));
+        }
+        // The spec's fatal errors: another try would end the same way.
+        Outcome::Auth { .. } | Outcome::Denied { .. } => {
+            let summary = format!("`{}` {}", ended.run, ended.outcome.sentence());
+            reason = Some(failed("HO-06", ended, summary));
+        }
+        Outcome::Ok | Outcome::Crash { .. } | Outcome::Timeout { .. } | Outcome::Lost => {
+            reason = count(it, turn, ended, &words, &mut next, now);
+        }
+    }
+    let why = words.first().map_or("its run left no result", String::as_str);
+    ending::withdraw(it, &mut decision, mine, &clip(why, 200));
+    let said = match words.is_empty() {
+        true => format!("it left no result; it {}", ended.outcome.sentence()),
+        false => words.join("; "),
+    };
+    let failures = next.failures.to_string();
+    let more =
+        [("run", ended.run.as_str()), ("error", said.as_str()), ("failures", failures.as_str())];
+    it.log(&mut decision, "error_occurred", Some(turn.who), &more);
+    let refused = it.index.memory.refused.iter().cloned().chain(words);
+    decision.remember("refused", refused.collect::<Vec<_>>());
+    decision.remember("turn", next);
+    if let Some(reason) = reason {
+        it.log(&mut decision, "escalation_triggered", Some(turn.who), &more[..1]);
+        hold::hold(it, &mut decision, reason);
+    }
+    decision.finish()
+}
+
+/// A bounded number of tries, each later than the one before.
+fn count(
+    it: &Handoff,
+    turn: &Turn,
+    ended: &Ended,
+    words: &[String],
+    next: &mut Turn,
+    now: Now,
+) -> Option<Reason> {
+    let seat = Seat::new(turn.who.word());
+    let (retries, backoff) = *it.limits.tries.get(&seat).unwrap_or(&DEFAULT_TRIES);
+    next.failures += 1;
+    if next.failures <= retries {
+        let wait = backoff * 2_u32.saturating_pow(next.failures - 1);
+        next.not_before = Some(Moment::after(now, jittered(wait, &ended.run)));
+        return None;
+    }
+    let tries =
+        if next.failures == 1 { "one try".to_owned() } else { format!("{} tries", next.failures) };
+    let last = words.first().map_or_else(|| ended.outcome.sentence(), Clone::clone);
+    let summary = format!("`{}` left no result in {tries}; the last run: {last}", turn.who.word());
+    let mut reason = failed("HO-06", ended, summary);
+    reason.evidence.extend(words.iter().chain(&it.index.memory.refused).map(|it| clip(it, 400)));
+    Some(reason)
+}
+
+fn failed(rule: &'static str, ended: &Ended, summary: String) -> Reason {
+    let mut reason = Reason::new(rule, ended.run.as_str(), summary);
+    reason.evidence = vec![ended.tail.clone()];
+    reason
+}
+
+/// Up to a quarter more, different for each run, the same for the same run.
+fn jittered(wait: Duration, run: &RunId) -> Duration {
+    let dice = Digest::of(run.as_str().as_bytes());
+    let share = u32::from(u8::from_str_radix(&dice.as_str()[..2], 16).unwrap_or_default());
+    wait + wait * share / 1024
+}
+
+/// The agent could not even be started: the same as a crash at once.
+pub(super) fn spawn_failed(
+    it: &Handoff,
+    spawn: &Spawn,
+    failure: &Failure,
+    now: Now,
+) -> Option<Decision> {
+    let mut turn = it.index.memory.turn.clone()?;
+    let running = turn.run.take_if(|running| running.run == spawn.run)?;
+    turn.ended = Some(Ended {
+        run: spawn.run.clone(),
+        outcome: Outcome::Crash { how: failure.said.clone() },
+        since: running.since,
+        at: now.wall,
+        tail: failure.said.clone(),
+        left: None,
+    });
+    let mut decision = it.builder();
+    decision.remember("turn", turn);
+    Some(decision.finish())
+}

@@ -1,0 +1,102 @@
+//! What the owner hears, and why the relay waits for them. It sends nothing.
+
+use super::Handoff;
+use super::memory::{Hold, WayOut};
+use crate::model::{Builder, Cause, Effect, Escalation, Failure, RuleId, Severity, clip};
+
+/// A reason to stop and ask, or to tell.
+pub(super) struct Reason {
+    pub(super) rule: &'static str,
+    pub(super) subject: String,
+    pub(super) summary: String,
+    pub(super) what: String,
+    pub(super) did: String,
+    pub(super) wont: String,
+    pub(super) evidence: Vec<String>,
+    pub(super) way_out: WayOut,
+    /// What an agent offers as answers.
+    pub(super) options: Vec<String>,
+}
+
+impl Reason {
+    pub(super) fn new(rule: &'static str, subject: impl Into<String>, summary: String) -> Self {
+        Self {
+            rule,
+            subject: subject.into(),
+            what: summary.clone(),
+            summary,
+            did: "The workflow is held; nothing was started and nothing was thrown away."
+                .to_owned(),
+            wont: "We start no agent of it until you say so.".to_owned(),
+            evidence: Vec::new(),
+            way_out: WayOut::Resume,
+            options: Vec::new(),
+        }
+    }
+
+    pub(super) fn escalation(self, it: &Handoff, severity: Severity, holds: bool) -> Escalation {
+        let cause = cause(it, self.rule, &self.subject);
+        let id = cause.id(&it.place.repo);
+        let (resolve, options) = match (holds, self.way_out) {
+            (_, WayOut::Answer) => (format!("agency answer {id} TEXT"), self.options),
+            (false, _) => ("nothing; `agency escalations` lists it".to_owned(), Vec::new()),
+            (true, WayOut::Resume) => ("agency resume".to_owned(), vec!["resume".to_owned()]),
+            (true, WayOut::Adopt) => ("agency adopt".to_owned(), vec!["adopt".to_owned()]),
+        };
+        Escalation {
+            options,
+            cause,
+            severity,
+            holds,
+            summary: clip(&self.summary, 200),
+            what: self.what,
+            did: self.did,
+            wont: self.wont,
+            resolve,
+            evidence: self.evidence,
+        }
+    }
+}
+
+pub(super) fn cause(it: &Handoff, rule: &str, subject: &str) -> Cause {
+    Cause {
+        protocol: super::NAME.to_owned(),
+        rule: RuleId::new(rule),
+        subject: clip(subject, 200),
+        epoch: it.index.memory.epoch,
+    }
+}
+
+/// Stops the relay and tells the owner. Effects that belong to the same decision must be added before: talk comes last.
+pub(super) fn hold(it: &Handoff, decision: &mut Builder, reason: Reason) {
+    let way_out = reason.way_out;
+    let escalation = reason.escalation(it, Severity::Critical, true);
+    let mut holds = it.index.memory.holds.clone();
+    holds.retain(|known| known.cause != escalation.cause);
+    holds.push(Hold {
+        cause: escalation.cause.clone(),
+        summary: escalation.summary.clone(),
+        way_out,
+    });
+    decision.remember("holds", holds);
+    decision.effect(Effect::Escalate(Box::new(escalation)));
+}
+
+/// Tells the owner and goes on.
+pub(super) fn tell(it: &Handoff, decision: &mut Builder, severity: Severity, reason: Reason) {
+    let escalation = reason.escalation(it, severity, false);
+    decision.effect(Effect::Escalate(Box::new(escalation)));
+}
+
+/// Is the owner already asked about this?
+pub(super) fn is_held_by(it: &Handoff, rule: &str) -> bool {
+    it.index.memory.holds.iter().any(|hold| hold.cause.rule.as_str() == rule)
+}
+
+pub(super) fn broken(effect: &Effect, failure: &Failure) -> Reason {
+    let doing = effect.doing();
+    let summary = format!("{doing} failed: {}", clip(&failure.said, 160));
+    let mut reason = Reason::new("DM-10", doing, summary);
+    reason.evidence = vec![failure.said.clone()];
+    reason
+}

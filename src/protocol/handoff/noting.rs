@@ -1,0 +1,444 @@
+//! Messages as they come, move, change and vanish: each finding becomes one decision (HO-01, HO-02, HO-11).
+
+use super::hold::{self, Reason};
+use super::index::Seen;
+use super::memory::{Asked, Done, Known, WayOut, Workflow};
+use super::message::{self, Message};
+use super::payload::Payload;
+use super::reconcile::{self, Finding};
+use super::table::{self, Folder, Kind, MoveRow, Needs, Who};
+use super::{Handoff, turn, upkeep};
+use crate::model::{
+    Builder, Bytes, Decision, Digest, Effect, Moment, Now, Rejection, RelPath, RowId, Severity,
+    clip,
+};
+
+/// HO-01: a file that is no message is taken away with everything that is wrong with it.
+pub(super) fn refuse_odd(it: &Handoff, _: Now) -> Option<Decision> {
+    let (path, odd) = it.index.odd.first_key_value()?;
+    let mut decision = it.builder();
+    refuse(it, &mut decision, path, odd.digest.as_ref(), &odd.problems);
+    Some(decision.finish())
+}
+
+pub(super) fn messages(it: &Handoff, now: Now) -> Option<Decision> {
+    let found = it.index.dirty.iter().find_map(|id| match reconcile::find(&it.index, id) {
+        Finding::Settled => None,
+        Finding::New(path, seen) => Some(note(it, path, seen, now)),
+        Finding::Copy(path, seen, why) => Some(take_copy(it, path, seen, why)),
+        Finding::Moved(row, path, seen) => Some(follow(it, id, row, path, seen)),
+        Finding::Astray(path, seen) => Some(put_back(it, id, path, seen)),
+        Finding::Changed(path, seen) => Some(put_right(it, id, path, seen)),
+        Finding::Missing(known) => missing(it, id, known, now),
+    });
+    found.or_else(|| calm(it))
+}
+
+/// Takes a message away; its author hears of it in the next prompt, or the owner now.
+fn refuse(
+    it: &Handoff,
+    decision: &mut Builder,
+    path: &RelPath,
+    digest: Option<&Digest>,
+    problems: &[Rejection],
+) {
+    let words: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    for problem in problems {
+        decision.reject(problem.clone());
+    }
+    let rules: Vec<&str> = problems.iter().map(|problem| problem.rule.as_str()).collect();
+    let why = format!("refused by {}", rules.first().unwrap_or(&"HO-01"));
+    decision.effect(Effect::Take { path: path.clone(), seen: digest.cloned(), why });
+    if it.index.memory.running().is_some() {
+        let refused = it.index.memory.refused.iter().cloned().chain(words);
+        decision.remember("refused", refused.collect::<Vec<_>>());
+        return;
+    }
+    // One cause for all of them: a flood of bad files is one message to the owner, and the journal has each.
+    let summary = format!("a message was refused: {}", words.first().map_or("", String::as_str));
+    let mut reason = Reason::new("HO-01", "messages", summary);
+    reason.evidence = words;
+    reason.did = "It is in quarantine, with its bytes; nothing was started for it.".to_owned();
+    reason.wont = "We correct no message; write a new one.".to_owned();
+    hold::tell(it, decision, Severity::Warning, reason);
+}
+
+/// A new message: judged against the workflow, then it counts.
+fn note(it: &Handoff, path: &RelPath, seen: &Seen, now: Now) -> Decision {
+    let mut decision = it.builder();
+    let problems = judge(it, path, seen);
+    if !problems.is_empty() {
+        refuse(it, &mut decision, path, Some(&seen.digest), &problems);
+        return decision.finish();
+    }
+    let known = Known {
+        folder: seen.folder,
+        name: path.file_name().to_owned(),
+        digest: seen.digest.clone(),
+        document: seen.message.document.clone(),
+        by: it.index.memory.running().map(|(_, running)| running.run.clone()),
+        by_hand: seen.folder == Folder::Accepted,
+    };
+    decision.row(RowId::new(table::type_of(seen.message.kind).id));
+    admit(it, &mut decision, &seen.message, known, now);
+    decision.finish()
+}
+
+/// What a message that is well formed may still get wrong.
+fn judge(it: &Handoff, path: &RelPath, seen: &Seen) -> Vec<Rejection> {
+    let message = &seen.message;
+    let mut problems = judge_in_context(it, message, path);
+    let renamed = seen.folder == Folder::Accepted && message.status == Folder::Pending;
+    if message.status != seen.folder && !renamed {
+        let found = format!("`status` = {} in {}/", message.status.word(), seen.folder.word());
+        let wanted = format!("`status` as {}", seen.folder.word());
+        problems.push(Rejection::new("HO-02", path, found, &wanted));
+    }
+    if message.from == Who::Orchestrator {
+        let wanted = "`agency answer` by the owner; nobody else speaks for the orchestrator";
+        problems.push(Rejection::new("HO-01", path, "`from` = orchestrator", wanted));
+    } else if let Some((turn, _)) = it.index.memory.running()
+        && turn.who != message.from
+    {
+        let found =
+            format!("`from` = {} while `{}` is at work", message.from.word(), turn.who.word());
+        let wanted =
+            format!("`from` as {}; the owner may use `agency handoff send`", turn.who.word());
+        problems.push(Rejection::new("HO-01", path, found, &wanted));
+    }
+    problems.into_iter().map(|problem| problem.with_digest(&seen.digest)).collect()
+}
+
+/// What a message must say in this workflow (HO-08, HO-13).
+pub(super) fn judge_in_context(it: &Handoff, message: &Message, path: &RelPath) -> Vec<Rejection> {
+    let mut problems = Vec::new();
+    if let Payload::Completion { said, .. } = &message.payload
+        && table::find_result(message.from, *said).is_none()
+    {
+        let found = format!("`payload.status` = {} from {}", said.word(), message.from.word());
+        let words: Vec<_> = table::results_of(message.from).map(|row| row.said.word()).collect();
+        let wanted = format!("one of {}", words.join("|"));
+        problems.push(Rejection::new("HO-13", path, found, &wanted));
+    }
+    let Some(workflow) = it.index.memory.under_way() else {
+        if message.kind == Kind::Completion {
+            let wanted = "a workflow that is under way; `agency handoff start` begins one";
+            problems.push(Rejection::new("HO-11", path, "a completion of nothing", wanted));
+        }
+        return problems;
+    };
+    if message.workflow != workflow.flow {
+        let found = format!("`context.workflow` = {}", message.workflow.word());
+        let wanted = format!("the workflow's type, {}", workflow.flow.word());
+        problems.push(Rejection::new("HO-01", path, found, &wanted));
+    }
+    let right = iterations(workflow, message.kind);
+    if !right.contains(&message.iteration) {
+        let found = format!("`context.iteration` = {}", message.iteration);
+        problems.push(Rejection::new("HO-08", path, found, &format!("iteration {}", right[0])));
+    }
+    problems
+}
+
+/// SPEC GAP: the spec shows iterations but not who counts; a re-review begins the next one, all else is of the current one.
+pub(super) fn iterations(workflow: &Workflow, kind: Kind) -> Vec<u32> {
+    let (now, next) = (workflow.iteration, workflow.iteration.saturating_add(1));
+    match kind {
+        Kind::RereviewRequest => vec![next],
+        Kind::TaskHandoff | Kind::ReviewRequest | Kind::FixRequest => vec![now],
+        Kind::Completion | Kind::Escalation | Kind::Answer => vec![now, next],
+    }
+}
+
+/// A message that is good: known from now on.
+pub(super) fn admit(
+    it: &Handoff,
+    decision: &mut Builder,
+    message: &Message,
+    mut known: Known,
+    now: Now,
+) {
+    let id = message.id.as_str();
+    let mut workflow = match it.index.memory.under_way() {
+        Some(workflow) => workflow.clone(),
+        None => {
+            let implied = implied(it, message, now);
+            upkeep::amend(decision, upkeep::wanted(&implied, None, None), []);
+            implied
+        }
+    };
+    it.log(decision, "handoff_created", Some(message.from), &about(message));
+    if known.folder == Folder::Accepted {
+        known = settle_in(decision, known, message.status != Folder::Accepted);
+        it.log(decision, "handoff_accepted", Some(message.to), &about(message));
+    }
+    let by_hand = known.by.is_none();
+    match &message.payload {
+        Payload::Escalation { .. } => return raise(it, decision, message, known),
+        Payload::Completion { said, .. } if by_hand => {
+            take_in(decision, id, &known, "taken in");
+            let row = table::find_result(message.from, *said);
+            workflow.approved = row.is_some_and(|row| row.needs == Needs::Nothing);
+        }
+        Payload::Task { spec } if by_hand => {
+            workflow.spec.clone_from(spec);
+            workflow.planned = true;
+            decision.remember(&format!("open/{id}"), known);
+        }
+        Payload::Rereview { .. } if by_hand => {
+            workflow.iteration = message.iteration;
+            decision.remember(&format!("open/{id}"), known);
+        }
+        Payload::Task { .. }
+        | Payload::Review { .. }
+        | Payload::Fix { .. }
+        | Payload::Rereview { .. }
+        | Payload::Completion { .. }
+        | Payload::Answer { .. } => decision_open(decision, id, &known),
+    }
+    if message.kind != Kind::Completion {
+        workflow.approved = false;
+    }
+    if by_hand {
+        complete_by_hand(it, decision, message.from);
+    }
+    decision.remember("workflow", workflow);
+}
+
+fn decision_open(decision: &mut Builder, id: &str, known: &Known) {
+    decision.remember(&format!("open/{id}"), known);
+}
+
+/// SPEC GAP: a handoff that nobody began a workflow for begins one itself.
+fn implied(it: &Handoff, message: &Message, now: Now) -> Workflow {
+    Workflow {
+        id: message.id.clone(),
+        flow: message.workflow,
+        started: now.wall,
+        spec: message.spec.clone(),
+        request: String::new(),
+        planned: true,
+        iteration: message.iteration,
+        iteration_limit: it.limits.max_iterations.max(message.iteration),
+        approved: false,
+        ended: None,
+    }
+}
+
+pub(super) fn about(message: &Message) -> [(&str, &str); 3] {
+    [("message", message.id.as_str()), ("type", message.kind.word()), ("to", message.to.word())]
+}
+
+/// A person accepted a handoff and now hands on: theirs is complete.
+fn complete_by_hand(it: &Handoff, decision: &mut Builder, from: Who) {
+    let open = it.index.memory.open.iter();
+    let theirs = open.filter(|(_, known)| known.by_hand && known.to() == from);
+    for (id, known) in theirs.filter(|(_, known)| known.folder == Folder::Accepted) {
+        take_in(decision, id, known, "completed by hand");
+    }
+}
+
+/// Moves a message to `completed/` and is done with it.
+pub(super) fn take_in(decision: &mut Builder, id: &str, known: &Known, how: &str) {
+    if matches!(known.folder, Folder::Pending | Folder::Accepted) {
+        let to = super::path_in(Folder::Completed, &known.name);
+        let bytes = known.bytes_in(Folder::Completed);
+        decision.effect(Effect::Move { from: known.path(), to, bytes, seen: known.digest.clone() });
+    }
+    close(decision, id, known, how);
+}
+
+pub(super) fn close(decision: &mut Builder, id: &str, known: &Known, how: &str) {
+    let done = Done { core: message::core(&known.document), how: how.to_owned() };
+    decision.remember(&format!("done/{id}"), done);
+    decision.forget(&format!("open/{id}"));
+}
+
+/// HO-07: an agent asks the owner. A blocking question holds the workflow.
+fn raise(it: &Handoff, decision: &mut Builder, message: &Message, known: Known) {
+    let Payload::Escalation { reason: why, details, options, blocking } = &message.payload else {
+        return;
+    };
+    let accepted = known.in_folder(Folder::Accepted);
+    if known.folder == Folder::Pending {
+        let (from, to) = (known.path(), accepted.path());
+        let bytes = known.bytes_in(Folder::Accepted);
+        decision.effect(Effect::Move { from, to, bytes, seen: known.digest.clone() });
+        it.log(decision, "handoff_accepted", Some(Who::Orchestrator), &about(message));
+    }
+    decision.remember(&format!("open/{}", message.id), accepted);
+    let summary =
+        format!("`{}` asks: {} ({})", message.from.word(), clip(details, 120), clip(why, 40));
+    let mut reason = Reason::new("HO-07", message.id.as_str(), summary);
+    reason.what = format!("{}: {}", clip(why, 100), clip(details, 1000));
+    reason.evidence = message.document["payload"]
+        .get("context")
+        .map(|context| format!("context: {}", clip(&context.to_string(), 400)))
+        .into_iter()
+        .collect();
+    reason.evidence.push(format!("message {}", message.id));
+    reason.options = options.iter().take(20).map(|option| clip(option, 100)).collect();
+    reason.way_out = WayOut::Answer;
+    let cause = hold::cause(it, "HO-07", &message.id);
+    let asked = Asked { from: message.from, cause, blocking: *blocking };
+    decision.remember(&format!("asked/{}", message.id), asked);
+    it.log(decision, "escalation_triggered", Some(message.from), &about(message));
+    if *blocking {
+        hold::hold(it, decision, reason);
+    } else {
+        reason.did = "The workflow goes on meanwhile.".to_owned();
+        reason.wont = "We do not answer for you.".to_owned();
+        hold::tell(it, decision, Severity::Warning, reason);
+    }
+}
+
+/// The status in the file follows the folder that it was moved to.
+fn settle_in(decision: &mut Builder, known: Known, other_status: bool) -> Known {
+    if !other_status {
+        return known;
+    }
+    let right = known.in_folder(known.folder);
+    let (path, bytes, seen) = (known.path(), known.bytes_in(known.folder), Some(known.digest));
+    decision.effect(Effect::Replace { path, bytes, seen });
+    right
+}
+
+fn take_copy(it: &Handoff, path: &RelPath, seen: &Seen, why: &str) -> Decision {
+    let mut decision = it.builder();
+    let found = format!("{why}: {}", seen.message.id);
+    let wanted = "each message in one folder only";
+    decision.reject(Rejection::new("HO-02", path, found, wanted).with_digest(&seen.digest));
+    let (path, seen) = (path.clone(), Some(seen.digest.clone()));
+    decision.effect(Effect::Take { path, seen, why: why.to_owned() });
+    decision.finish()
+}
+
+/// Somebody moved it on, as they may.
+fn follow(it: &Handoff, id: &str, row: &MoveRow, path: &RelPath, seen: &Seen) -> Decision {
+    let known = &it.index.memory.open[id];
+    let mut decision = it.builder();
+    decision.row(RowId::new(row.id));
+    let same = reconcile::same_words(known, seen);
+    if !same {
+        decision.reject(altered(path, seen));
+    }
+    let mut next = Known {
+        folder: seen.folder,
+        name: path.file_name().to_owned(),
+        digest: seen.digest.clone(),
+        by_hand: it.index.memory.running().is_none(),
+        ..known.clone()
+    };
+    if !same || seen.message.status != seen.folder {
+        let (path, bytes) = (path.clone(), next.bytes_in(next.folder));
+        decision.effect(Effect::Replace { path, bytes, seen: same.then(|| seen.digest.clone()) });
+        next = next.in_folder(next.folder);
+    }
+    if seen.folder == Folder::Accepted {
+        it.log(&mut decision, "handoff_accepted", Some(seen.message.to), &about(&seen.message));
+    }
+    let ours =
+        it.index.memory.turn.as_ref().is_some_and(|turn| turn.messages().any(|own| own == id));
+    if ours || seen.folder == Folder::Accepted {
+        decision.remember(&format!("open/{id}"), next);
+    } else {
+        let how = format!("{} by hand", seen.folder.word());
+        close(&mut decision, id, &next, &how);
+    }
+    decision.finish()
+}
+
+fn altered(path: &RelPath, seen: &Seen) -> Rejection {
+    let wanted = "what was judged when it came; only `status` ever changes";
+    Rejection::new("HO-02", path, "other words in a message", wanted).with_digest(&seen.digest)
+}
+
+fn put_back(it: &Handoff, id: &str, path: &RelPath, seen: &Seen) -> Decision {
+    let known = &it.index.memory.open[id];
+    let mut decision = it.builder();
+    let found = format!("moved from {}/ to {}/", known.folder.word(), seen.folder.word());
+    let wanted = "a move that the table allows, by its recipient (`agency protocol show handoff`)";
+    decision.reject(Rejection::new("HO-02", path, found, wanted).with_digest(&seen.digest));
+    let bytes = known.bytes_in(known.folder);
+    let digest = Digest::of(&bytes.0);
+    decision.effect(Effect::Move {
+        from: path.clone(),
+        to: known.path(),
+        bytes,
+        seen: seen.digest.clone(),
+    });
+    decision.remember(&format!("open/{id}"), Known { digest, ..known.clone() });
+    decision.finish()
+}
+
+fn put_right(it: &Handoff, id: &str, path: &RelPath, seen: &Seen) -> Decision {
+    let known = &it.index.memory.open[id];
+    let mut decision = it.builder();
+    let same = reconcile::same_words(known, seen);
+    decision.reject(altered(path, seen));
+    let bytes = known.bytes_in(known.folder);
+    let digest = Digest::of(&bytes.0);
+    let kept = same.then(|| seen.digest.clone());
+    decision.effect(Effect::Replace { path: path.clone(), bytes, seen: kept });
+    decision.remember(&format!("open/{id}"), Known { digest, ..known.clone() });
+    decision.finish()
+}
+
+/// HO-11: a handoff that is nowhere any more. It is written again from the journal, and the owner must look.
+fn missing(it: &Handoff, id: &str, known: &Known, now: Now) -> Option<Decision> {
+    if let Some(waiting) = upkeep::wait_first(it, id, now) {
+        return waiting;
+    }
+    let mut decision = it.builder();
+    decision.forget(&format!("suspect/{id}"));
+    let (path, bytes) = (known.path(), known.bytes_in(known.folder));
+    decision.remember(&format!("open/{id}"), known.in_folder(known.folder));
+    decision.effect(Effect::Replace { path: path.clone(), bytes, seen: None });
+    let mut reason = Reason::new("HO-11", id, format!("the handoff `{path}` was lost"));
+    reason.did = "It is back in its place, from our journal; the workflow is held.".to_owned();
+    reason.wont = "We drop no handoff by ourselves; `agency handoff reject` does.".to_owned();
+    hold::hold(it, &mut decision, reason);
+    Some(decision.finish())
+}
+
+/// Our move as it failed.
+pub(super) struct NotMoved<'a> {
+    pub(super) from: &'a RelPath,
+    pub(super) to: &'a RelPath,
+    pub(super) bytes: &'a Bytes,
+    pub(super) seen: &'a Digest,
+}
+
+/// Somebody was faster than our move: memory goes back to what it was, and the next look says what is. What is done with
+/// must lie in its last folder nevertheless.
+pub(super) fn not_moved(it: &Handoff, failed: &NotMoved<'_>, now: Now) -> Decision {
+    let NotMoved { from, to, bytes, seen } = *failed;
+    let mut decision = it.builder();
+    let id = message::id_of_name(to).unwrap_or_default();
+    match (it.index.memory.open.get(id), super::folder_of(from)) {
+        (Some(known), Some(folder)) => {
+            let name = from.file_name().to_owned();
+            let known = Known { folder, name, digest: seen.clone(), ..known.clone() };
+            decision.remember(&format!("open/{id}"), known);
+        }
+        _ => {
+            let (path, bytes) = (to.clone(), bytes.clone());
+            decision.effect(Effect::Replace { path, bytes, seen: None });
+        }
+    }
+    let at_work = it.index.memory.turn.as_ref();
+    if at_work.is_some_and(|turn| turn.run.is_none() && turn.messages().any(|own| own == id)) {
+        turn::leave(it, &mut decision);
+    }
+    decision.remember(&format!("suspect/{id}"), Moment::after(now, upkeep::PATIENCE));
+    decision.finish()
+}
+
+/// What came right by itself is no longer suspected.
+fn calm(it: &Handoff) -> Option<Decision> {
+    let message = |what: &&String| message::is_uuid_4(what) && !it.index.dirty.contains(*what);
+    let what = it.index.memory.suspects.keys().find(message)?;
+    let mut decision = it.builder();
+    decision.forget(&format!("suspect/{what}"));
+    Some(decision.finish())
+}

@@ -1,0 +1,60 @@
+//! The workflow in one line for `agency status`, and the same for machines.
+
+use super::Handoff;
+use super::memory::{Turn, Workflow};
+use super::table::Folder;
+use crate::model::Now;
+use crate::protocol::Status;
+use serde_json::json;
+use std::time::Duration;
+
+pub(super) fn status(it: &Handoff, now: Now) -> Status {
+    let memory = &it.index.memory;
+    let held = memory.holds.first().map(|hold| hold.summary.clone());
+    let Some(workflow) = &memory.workflow else {
+        let none = "no workflow; `agency handoff start` begins one".to_owned();
+        return Status { summary: held.clone().unwrap_or(none), held, detail: json!(null) };
+    };
+    let count =
+        |folder: Folder| memory.open.values().filter(|known| known.folder == folder).count();
+    let detail = json!({
+        "workflow": workflow.id, "type": workflow.flow.word(), "spec": workflow.spec, "started": workflow.started,
+        "iteration": workflow.iteration, "ended": workflow.ended, "approved": workflow.approved,
+        "pending": count(Folder::Pending), "accepted": count(Folder::Accepted),
+        "agent": memory.turn.as_ref().map(|turn| turn.who.word()), "last_handoff": memory.last_handoff,
+        "questions": memory.asked.len(), "refused": memory.refused,
+    });
+    let summary = summary(it, workflow, now);
+    Status { summary, held, detail }
+}
+
+fn summary(it: &Handoff, workflow: &Workflow, now: Now) -> String {
+    let memory = &it.index.memory;
+    let flow = workflow.flow.word();
+    if workflow.ended.is_some() {
+        let how = if workflow.approved { "complete" } else { "cancelled" };
+        return format!("{how}, {flow}, iteration {}", workflow.iteration);
+    }
+    let waiting = memory.open.values().filter(|known| known.folder == Folder::Pending).count();
+    let doing = match (&memory.turn, memory.holds.first()) {
+        (_, Some(hold)) => format!("held: {}", hold.summary),
+        (Some(Turn { run: Some(running), who, .. }), _) => {
+            format!("{} works for {}", who.word(), short(now.ticks.since(running.ticks)))
+        }
+        (Some(Turn { not_before: Some(at), who, .. }), _) if at.left(now).is_some() => {
+            format!("{} starts again in {}", who.word(), short(at.left(now).unwrap_or_default()))
+        }
+        (Some(turn), _) => format!("{} is next", turn.who.word()),
+        (None, None) => "waiting".to_owned(),
+    };
+    format!("{flow} · iteration {} · {waiting} pending · {doing}", workflow.iteration)
+}
+
+fn short(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}

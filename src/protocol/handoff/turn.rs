@@ -1,0 +1,250 @@
+//! One turn: choose the handoff, lease the tree, accept, start the recipient, note its end. It judges no result.
+
+use super::hold::{self, Reason};
+use super::memory::{Ended, Known, Running, Start, Subject, Turn, Workflow};
+use super::noting::about;
+use super::table::{Folder, Kind, Who};
+use super::{Handoff, prompt, state, upkeep};
+use crate::model::{
+    Builder, Decision, Effect, Fact, Key, Now, Outcome, Query, RowId, RunId, Seat, Snapshot, Spawn,
+    TreeId, TreeRef,
+};
+
+/// A run of ours has ended: remember that before anything else.
+pub(super) fn note_end(it: &Handoff, _: Now) -> Option<Decision> {
+    let end = it.index.ended.as_ref()?;
+    let mut turn = it.index.memory.turn.clone()?;
+    let since = turn.run.as_ref().filter(|running| running.run == end.run)?.since;
+    turn.run = None;
+    // A session that could not be gone on with is forgotten.
+    let lost = turn.session.is_some() && matches!(end.outcome, Outcome::Crash { .. });
+    turn.session = end.usage.session.clone().filter(|_| !lost);
+    turn.ended = Some(Ended {
+        run: end.run.clone(),
+        outcome: end.outcome.clone(),
+        since,
+        at: end.ended_at,
+        tail: end.tail.clone(),
+        left: None,
+    });
+    let mut decision = it.builder();
+    decision.remember("turn", turn);
+    Some(decision.finish())
+}
+
+/// A permission to start that cannot be used now is given back.
+pub(super) fn give_back(it: &Handoff, _: Now) -> Option<Decision> {
+    let memory = &it.index.memory;
+    let idle = memory.is_held() || memory.turn.is_none();
+    if !(it.index.granted && idle) {
+        return None;
+    }
+    let mut decision = it.builder();
+    decision.effect(Effect::Release { tree: TreeRef::Main });
+    Some(decision.finish())
+}
+
+/// Gives the next handoff to its recipient: choose, lease, look, accept, start.
+pub(super) fn begin(it: &Handoff, now: Now) -> Option<Decision> {
+    let workflow = it.index.memory.under_way()?;
+    if it.index.checkout.as_ref().is_some_and(|checkout| checkout.busy.is_some()) {
+        return None;
+    }
+    let Some(turn) = &it.index.memory.turn else { return choose(it, workflow) };
+    let waits = turn.not_before.is_some_and(|at| at.left(now).is_some());
+    if turn.run.is_some() || turn.ended.is_some() || turn.waits_for.is_some() || waits {
+        return None;
+    }
+    if let Subject::Message(id) = &turn.subject
+        && !it.index.memory.open.contains_key(id)
+    {
+        return Some(drop_turn(it));
+    }
+    if !it.index.granted {
+        let wait = it.index.is_waiting_for_lease();
+        return (!wait).then(|| lease(turn.who, it.builder()));
+    }
+    if turn.ready {
+        return Some(start(it, workflow, turn, now));
+    }
+    if !it.place.git {
+        return Some(prepare(it, workflow, turn, None, now));
+    }
+    const LABEL: &str = "handoff-start";
+    match answer(it, LABEL) {
+        None => Some(ask_snapshot(it, LABEL, None)),
+        Some((_, Fact::Snapshot(snapshot))) => {
+            Some(prepare(it, workflow, turn, Some(snapshot), now))
+        }
+        Some((_, fact)) => Some(cannot_look(it, fact)),
+    }
+}
+
+fn drop_turn(it: &Handoff) -> Decision {
+    let mut decision = it.builder();
+    leave(it, &mut decision);
+    decision.finish()
+}
+
+/// The turn is over without a result: nobody is at work.
+pub(super) fn leave(it: &Handoff, decision: &mut Builder) {
+    let memory = &it.index.memory;
+    if let Some(workflow) = memory.under_way() {
+        let fields = upkeep::wanted(workflow, None, memory.last_handoff.as_deref());
+        upkeep::amend(decision, fields, []);
+    }
+    decision.forget("turn");
+    decision.effect(Effect::Release { tree: TreeRef::Main });
+}
+
+fn lease(who: Who, mut decision: Builder) -> Decision {
+    let (seat, role) = (Seat::new(who.word()), who.word().to_owned());
+    decision.effect(Effect::Lease { tree: TreeRef::Main, seat, role });
+    decision.finish()
+}
+
+/// HO-03: the highest priority first, then the oldest. Before all of them, the plan.
+fn choose(it: &Handoff, workflow: &Workflow) -> Option<Decision> {
+    let mut decision = it.builder();
+    if !workflow.planned {
+        decision.remember("turn", Turn::new(Subject::Plan, Who::Planner));
+        return Some(lease(Who::Planner, decision));
+    }
+    let waiting = |known: &Known| {
+        known.to() != Who::Orchestrator
+            && match known.folder {
+                Folder::Pending => true,
+                Folder::Accepted => !known.by_hand,
+                Folder::Completed | Folder::Rejected => false,
+            }
+    };
+    let settled = |id: &String| !it.index.dirty.contains(id);
+    let open = it.index.memory.open.iter();
+    let open = open.filter(|(id, known)| waiting(known) && settled(id));
+    let (id, known) = open.min_by_key(|(id, known)| (known.rank(), (*id).clone()))?;
+    let message = known.message();
+    if message.kind == Kind::FixRequest && workflow.iteration > workflow.iteration_limit {
+        hold::hold(it, &mut decision, too_many_fixes(workflow));
+        return Some(decision.finish());
+    }
+    decision.remember("turn", Turn::new(Subject::Message(id.clone()), message.to));
+    Some(lease(message.to, decision))
+}
+
+/// HO-08.
+fn too_many_fixes(workflow: &Workflow) -> Reason {
+    let fixes = workflow.iteration - 1;
+    let summary = format!("{fixes} fixes, and the reviewer still finds something");
+    let mut reason = Reason::new("HO-08", format!("{}/{fixes}", workflow.id), summary);
+    reason.wont = "We start no further fix; resume allows as many again.".to_owned();
+    reason
+}
+
+/// Accepts the handoff and says so in the state; the agent follows once that is done.
+fn prepare(
+    it: &Handoff,
+    workflow: &Workflow,
+    turn: &Turn,
+    snapshot: Option<&Snapshot>,
+    now: Now,
+) -> Decision {
+    let mut decision = it.builder();
+    if let Some((key, _, fact)) = &it.index.answer {
+        decision.used(key.clone(), fact.clone());
+    }
+    let mut last = it.index.memory.last_handoff.clone();
+    for id in turn.messages() {
+        let Some(known) = it.index.memory.open.get(id) else { continue };
+        if known.folder == Folder::Pending {
+            accept(it, &mut decision, id, known);
+        }
+        last = Some(id.clone());
+    }
+    let fields = upkeep::wanted(workflow, Some(turn.who), last.as_deref());
+    upkeep::amend(&mut decision, fields, state::agent_fields(turn.who, "active", now.wall));
+    decision.remember("last-handoff", &last);
+    let now_there = snapshot.map(|snapshot| Start {
+        head: snapshot.checkout.head.clone(),
+        tree: snapshot.tree.clone(),
+    });
+    // What was committed before a question to the owner is this turn's as well.
+    let start = turn.start.clone().or(now_there);
+    decision.remember("turn", Turn { ready: true, start, ..turn.clone() });
+    decision.finish()
+}
+
+/// HO-02: the new content is durable before the old name goes.
+fn accept(it: &Handoff, decision: &mut Builder, id: &str, known: &Known) {
+    let accepted = known.in_folder(Folder::Accepted);
+    decision.row(RowId::new("HM2"));
+    decision.effect(Effect::Move {
+        from: known.path(),
+        to: accepted.path(),
+        bytes: known.bytes_in(Folder::Accepted),
+        seen: known.digest.clone(),
+    });
+    let message = known.message();
+    it.log(decision, "handoff_accepted", Some(message.to), &about(&message));
+    decision.remember(&format!("open/{id}"), accepted);
+}
+
+fn start(it: &Handoff, workflow: &Workflow, turn: &Turn, now: Now) -> Decision {
+    let mut decision = it.builder();
+    let run = RunId::new(format!("{}-{}", it.place.repo, decision.key()));
+    let (task, phase) = match &turn.subject {
+        Subject::Plan => (workflow.id.clone(), "plan"),
+        Subject::Message(id) => (id.clone(), it.index.memory.open[id].message().kind.word()),
+    };
+    let try_number = (turn.failures + 1).to_string();
+    let more = [("run", run.as_str()), ("message", task.as_str()), ("try", try_number.as_str())];
+    it.log(&mut decision, "agent_started", Some(turn.who), &more);
+    decision.effect(Effect::Spawn(Box::new(Spawn {
+        run: run.clone(),
+        seat: Seat::new(turn.who.word()),
+        role: turn.who.word().to_owned(),
+        tree: TreeRef::Main,
+        task,
+        phase: phase.to_owned(),
+        prompt: prompt::prompt(it, workflow, turn, &run),
+        why: why(turn, phase),
+        resume: turn.session.clone(),
+        command: None,
+    })));
+    let mut next = turn.clone();
+    next.run = Some(Running { run, since: now.wall, ticks: now.ticks });
+    next.not_before = None;
+    decision.remember("turn", next);
+    decision.forget("refused");
+    decision.finish()
+}
+
+fn why(turn: &Turn, phase: &str) -> String {
+    match (turn.failures, turn.answers.is_empty()) {
+        (0, true) => format!("{phase} is handed to {}", turn.who.word()),
+        (0, false) => "the owner answered".to_owned(),
+        (failures, _) => format!("{phase} is handed to {}; try {}", turn.who.word(), failures + 1),
+    }
+}
+
+pub(super) fn ask_snapshot(it: &Handoff, label: &str, since: Option<TreeId>) -> Decision {
+    let mut decision = it.builder();
+    let label = label.to_owned();
+    decision.effect(Effect::Ask { query: Query::Snapshot { tree: TreeRef::Main, label, since } });
+    decision.finish()
+}
+
+/// The answer to the snapshot of this name, if it has just come.
+pub(super) fn answer<'a>(it: &'a Handoff, wanted: &str) -> Option<(&'a Key, &'a Fact)> {
+    match it.index.answer.as_ref()? {
+        (key, Query::Snapshot { label, .. }, fact) if label == wanted => Some((key, fact)),
+        _ => None,
+    }
+}
+
+pub(super) fn cannot_look(it: &Handoff, fact: &Fact) -> Decision {
+    let said = if let Fact::Unknown(said) = fact { said.clone() } else { format!("{fact:?}") };
+    let mut decision = it.builder();
+    let reason = Reason::new("DM-10", "git", format!("git could not answer: {said}"));
+    hold::hold(it, &mut decision, reason);
+    decision.finish()
+}

@@ -1,0 +1,206 @@
+//! `.claude/state.json` is kept as the workflow is: its shape, our own fields, the locks in it (HO-04, HO-05, HO-11).
+
+use super::Handoff;
+use super::hold::{self, Reason};
+use super::index::StateSeen;
+use super::locks;
+use super::memory::{Memory, Workflow};
+use super::state::{self, State, field};
+use super::table::Who;
+use crate::model::{
+    Builder, Decision, Effect, Field, Moment, Now, Rejection, RelPath, Severity, clip,
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Agents write the state in several steps; what comes right by itself is nobody's fault.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+const SUSPECT: &str = "state";
+
+/// What the state file must say of a workflow.
+pub(super) fn wanted(workflow: &Workflow, agent: Option<Who>, last: Option<&str>) -> Vec<Field> {
+    let spec = if workflow.spec.is_empty() { Value::Null } else { workflow.spec.as_str().into() };
+    let mut fields = vec![
+        field(&["schema_version"], state::VERSION.into()),
+        field(&["current_workflow", "id"], workflow.id.as_str().into()),
+        field(&["current_workflow", "type"], workflow.flow.word().into()),
+        field(&["current_workflow", "started"], json!(workflow.started)),
+        field(&["current_workflow", "spec"], spec),
+        field(&["current_agent"], json!(agent.map(Who::word))),
+        field(&["last_handoff"], json!(last)),
+        field(&["iteration"], workflow.iteration.into()),
+    ];
+    if let Some(ended) = workflow.ended {
+        fields.push(field(&["current_workflow", "status"], "completed".into()));
+        fields.push(field(&["current_workflow", "ended"], json!(ended)));
+    }
+    fields
+}
+
+/// Writes what the workflow is from now on, and what else is to be said there.
+pub(super) fn amend(
+    decision: &mut Builder,
+    mut fields: Vec<Field>,
+    more: impl IntoIterator<Item = Field>,
+) {
+    fields.extend(more);
+    decision.effect(Effect::Amend { path: RelPath::fixed(state::PATH), fields });
+}
+
+/// What memory says that the file must say now.
+fn due(memory: &Memory) -> Option<Vec<Field>> {
+    let workflow = memory.under_way()?;
+    let agent = memory.turn.as_ref().filter(|turn| turn.has_begun()).map(|turn| turn.who);
+    Some(wanted(workflow, agent, memory.last_handoff.as_deref()))
+}
+
+pub(super) fn state(it: &Handoff, now: Now) -> Option<Decision> {
+    match it.index.state.as_ref()? {
+        StateSeen::Bad(problems) => other_shape(it, problems),
+        StateSeen::Absent => absent(it, now),
+        StateSeen::Good(state) => {
+            changed_locks(it, state, now).or_else(|| foreign_edit(it, state, now))
+        }
+    }
+}
+
+/// HO-04: something else lies there. It is refused and never overwritten.
+fn other_shape(it: &Handoff, problems: &[Rejection]) -> Option<Decision> {
+    it.index.memory.under_way()?;
+    if hold::is_held_by(it, "HO-04") {
+        return None;
+    }
+    let mut decision = it.builder();
+    for problem in problems {
+        decision.reject(problem.clone());
+    }
+    let summary = format!("`{}` is not the state of a workflow", state::PATH);
+    let mut reason = Reason::new("HO-04", state::PATH, summary);
+    reason.evidence = problems.iter().map(ToString::to_string).collect();
+    reason.did = "It is left as it is; the workflow is held.".to_owned();
+    reason.wont =
+        "We overwrite nothing that is not ours; put it right or away, then resume.".to_owned();
+    hold::hold(it, &mut decision, reason);
+    Some(decision.finish())
+}
+
+fn absent(it: &Handoff, now: Now) -> Option<Decision> {
+    let fields = due(&it.index.memory)?;
+    if let Some(waiting) = wait_first(it, SUSPECT, now) {
+        return waiting;
+    }
+    let mut decision = it.builder();
+    decision.forget(&format!("suspect/{SUSPECT}"));
+    amend(&mut decision, fields, []);
+    let summary = format!("`{}` was removed; what is ours of it is back", state::PATH);
+    let mut reason = Reason::new("HO-04", "removed", summary);
+    reason.did = "We wrote it anew from our journal; locks and keys of others are gone.".to_owned();
+    reason.wont = String::from("We cannot bring back what others kept in it.");
+    hold::tell(it, &mut decision, Severity::Warning, reason);
+    Some(decision.finish())
+}
+
+/// `Some(..)`: not yet, with what must be remembered until then.
+pub(super) fn wait_first(it: &Handoff, what: &str, now: Now) -> Option<Option<Decision>> {
+    match it.index.memory.suspects.get(what) {
+        None => {
+            let mut decision = it.builder();
+            decision.remember(&format!("suspect/{what}"), Moment::after(now, PATIENCE));
+            Some(Some(decision.finish()))
+        }
+        Some(moment) if moment.left(now).is_some() => Some(None),
+        Some(_) => None,
+    }
+}
+
+/// HO-05: a lock that changed hands before its time was written around the lock.
+fn changed_locks(it: &Handoff, state: &State, now: Now) -> Option<Decision> {
+    let before = &it.index.memory.locks;
+    if *before == state.locks {
+        return None;
+    }
+    let mut decision = it.builder();
+    decision.remember("locks", &state.locks);
+    for (resource, after) in &state.locks {
+        let Some(before) = before.get(resource).filter(|it| locks::is_stolen(it, after, now.wall))
+        else {
+            continue;
+        };
+        let found = format!("the lock on `{}` is now {}", clip(resource, 60), after.sentence());
+        let wanted = format!("it had not expired: {}", before.sentence());
+        decision.reject(Rejection::new(
+            "HO-05",
+            &RelPath::fixed(state::PATH),
+            found.as_str(),
+            &wanted,
+        ));
+        let mut reason = Reason::new("HO-05", resource.as_str(), format!("{found}; {wanted}"));
+        reason.did = "It is noted; `agency lock list` shows who holds what.".to_owned();
+        reason.wont = "We do not stop whoever writes around the lock.".to_owned();
+        hold::tell(it, &mut decision, Severity::Warning, reason);
+    }
+    Some(decision.finish())
+}
+
+/// HO-11: we are the arbiter of the fields that are ours. Two current agents are the owner's matter.
+fn foreign_edit(it: &Handoff, state: &State, now: Now) -> Option<Decision> {
+    let memory = &it.index.memory;
+    let fields = due(memory)?;
+    let wrong: Vec<&Field> = fields.iter().filter(|field| !state.holds(field)).collect();
+    if wrong.is_empty() {
+        memory.suspects.get(SUSPECT)?;
+        let mut decision = it.builder();
+        decision.forget(&format!("suspect/{SUSPECT}"));
+        return Some(decision.finish());
+    }
+    if let Some(waiting) = wait_first(it, SUSPECT, now) {
+        return waiting;
+    }
+    let mut decision = it.builder();
+    decision.forget(&format!("suspect/{SUSPECT}"));
+    for field in &wrong {
+        decision.reject(edited(state, field));
+    }
+    let rival = rival(it, state);
+    amend(&mut decision, fields.clone(), []);
+    if let Some(rival) = rival {
+        hold::hold(it, &mut decision, two_agents(it, state, &rival));
+    }
+    Some(decision.finish())
+}
+
+fn edited(state: &State, field: &Field) -> Rejection {
+    let name = field.at.join(".");
+    let found =
+        field.at[1..].iter().fold(state.document.get(&field.at[0]), |at, name| at?.get(name));
+    let found = found.map_or("nothing".to_owned(), |value| clip(&value.to_string(), 60));
+    let wanted = field.value.as_ref().map_or("nothing".to_owned(), ToString::to_string);
+    let file = RelPath::fixed(state::PATH);
+    Rejection::new(
+        "HO-11",
+        &file,
+        format!("`{name}` = {found}"),
+        &format!("our {wanted}; it is put back"),
+    )
+}
+
+/// Another agent that calls itself the current one while ours is at work. The next one that ours has handed on to is none.
+fn rival(it: &Handoff, state: &State) -> Option<String> {
+    let (turn, running) = it.index.memory.running()?;
+    let said = state.current_agent().filter(|said| *said != turn.who.word())?;
+    let open = it.index.memory.open.values();
+    let mut handed = open.filter(|known| known.by.as_ref() == Some(&running.run));
+    let handed_on = handed.any(|known| known.to().word() == said);
+    (!handed_on).then(|| clip(said, 60))
+}
+
+fn two_agents(it: &Handoff, state: &State, rival: &str) -> Reason {
+    let ours = it.index.memory.turn.as_ref().map_or("nobody", |turn| turn.who.word());
+    let summary = format!("two current agents: `{ours}` runs, and the state says `{rival}`");
+    let mut reason = Reason::new("HO-11", "current_agent", summary);
+    reason.evidence =
+        vec![format!("agents that call themselves active: {}", state.active().join(", "))];
+    reason.did =
+        "Our fields are back in the state; the run goes on, nothing follows it.".to_owned();
+    reason
+}
