@@ -2,6 +2,7 @@
 //! What is checked is also what git reads: it sees our own copy of the configuration, not the repository's.
 
 mod config;
+mod files;
 mod harmless;
 mod programs;
 mod reader;

@@ -306,3 +306,19 @@ async fn a_flood_of_plants_is_told_in_few_words() {
     let said = changes(repo.check().unwrap_err());
     assert_eq!((said.len(), said.last().unwrap().as_str()), (51, "and 1950 more"));
 }
+
+// covers: SE-01
+#[tokio::test]
+async fn only_what_our_git_may_start_is_looked_up_in_the_tree() {
+    let owner = Owner::with_commit();
+    owner.write("tools/x", "one");
+    owner.write(".git/hooks/post-merge", &"x".repeat(9 << 20));
+    owner.git(&["config", "alias.x", "!sh tools/x"]);
+    owner.git(&["config", "filter.x.clean", "sh tools/y"]);
+    let repo = owner.open().await;
+    owner.write("tools/x", "two");
+    repo.check().unwrap();
+    owner.write("tools/y", "planted later");
+    let said = changes(repo.check().unwrap_err());
+    assert!(said.len() == 1 && said[0].starts_with("`tools/y` was not there"), "{said:?}");
+}
