@@ -100,6 +100,9 @@ impl Parser<'_> {
         while self.rest.next_if_eq(&'.').is_some() {
             base = format!("{base}.{}", self.word());
         }
+        if base.is_empty() {
+            return None;
+        }
         let (section, old) = match base.split_once('.') {
             Some((section, old)) => (section.to_owned(), Some(old.to_owned())),
             None => (base.clone(), None),
@@ -151,7 +154,7 @@ impl Parser<'_> {
             match c {
                 ';' | '#' if !quoted => comment = true,
                 '"' => quoted = !quoted,
-                '\\' => match self.next()? {
+                '\\' => match self.next().unwrap_or('\n') {
                     '\n' => continue,
                     't' => value.push('\t'),
                     'b' => value.push('\u{8}'),
@@ -245,5 +248,80 @@ mod tests {
         let text = "[a \"q\\\\u\\\"o\"]\n\tb = \" x\\n\\t;\\\"\\\\ \"\n\tc\n";
         let entries = parse(text).unwrap();
         assert_eq!(parse(&render(&entries)).unwrap(), entries);
+    }
+
+    /// As git lists a file: `key NEWLINE value NUL`, or nothing if it refuses it.
+    fn by_git(file: &std::path::Path, text: &str) -> Option<String> {
+        std::fs::write(file, text).unwrap();
+        let mut command = std::process::Command::new("git");
+        command.args(["config", "--list", "-z", "--file"]).arg(file).env("GIT_DIR", "/nonexistent");
+        let output = command.output().unwrap();
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn by_us(text: &str) -> Option<String> {
+        let show = |entry: Entry| match entry.value {
+            Some(value) => format!("{}\n{value}\0", entry.key),
+            None => format!("{}\0", entry.key),
+        };
+        parse(text).ok().map(|entries| entries.into_iter().map(show).collect())
+    }
+
+    // covers: SE-01
+    #[test]
+    fn we_read_what_git_reads() {
+        const PARTS: &[&str] = &[
+            "[a]\n",
+            "[a \"B.c\"]\n",
+            "[A.b]\n",
+            "[a \"b\\\\\\\"\"]",
+            "\n",
+            " ",
+            "\t",
+            "k = ",
+            "K1=",
+            "k\n",
+            "x",
+            "y z",
+            "\"",
+            "\\",
+            "\\n",
+            "\\\"",
+            "\\\n",
+            "#",
+            ";",
+            "ü",
+            "\r\n",
+            "-",
+            "[",
+            "]",
+            "=",
+            "k = v\n",
+            "k = \" v ;\" w\n",
+        ];
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config");
+        let trials = std::env::var("AGENCY_TRIALS").ok().and_then(|text| text.parse().ok());
+        let (mut dice, mut both) = (7_u64, 0);
+        for _ in 0..trials.unwrap_or(100) {
+            let mut text = "[a]\n".to_owned();
+            for _ in 0..12 {
+                dice = dice
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                text.push_str(PARTS[(dice >> 33) as usize % PARTS.len()]);
+                if dice >> 61 == 0 {
+                    break;
+                }
+            }
+            let theirs = by_git(&file, &text);
+            both += usize::from(theirs.as_ref().is_some_and(|list| !list.is_empty()));
+            assert_eq!(by_us(&text), theirs, "{text:?}");
+            let ours = parse(&text).map(|entries| render(&entries));
+            if let Ok(rendered) = ours {
+                assert_eq!(by_git(&file, &rendered), theirs, "written again: {text:?}");
+            }
+        }
+        assert!(both > 5, "only {both} of them mean something");
     }
 }
