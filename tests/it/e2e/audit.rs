@@ -69,7 +69,7 @@ fn every_violation_of_an_old_history_is_listed() {
     let middle = stage.git(&["rev-parse", "HEAD"]);
     state(&stage, "1", "review", "codex", 9);
     commit(&stage, "Review loop: Step 1 proposed LP-25");
-    state(&stage, "1", "execute", "claude-code", 9);
+    state(&stage, "1", "execute", "claude-code", 1);
     commit(&stage, "work of somebody LP-19");
     stage.write("reviews/COMMENTS-1.md", request("critical", "security"));
     stage.write(COMMENTS, "nothing\n");
