@@ -36,6 +36,8 @@ fn word(value: &Value) -> Option<String> {
     match value {
         Value::String(word) if !word.is_empty() => Some(word.clone()),
         Value::Number(number) => Some(number.to_string()),
-        _ => None,
+        Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+            None
+        }
     }
 }
