@@ -35,6 +35,13 @@ fn make() -> Box<dyn Protocol> {
     Box::new(ReviewLoop::new(place, Limits::default()))
 }
 
+/// The same with a gate of the owner's.
+fn make_gated() -> Box<dyn Protocol> {
+    let place = Place { repo: "a1b2c3d4".to_owned(), git: true };
+    let gates = vec!["make check".to_owned()];
+    Box::new(ReviewLoop::new(place, Limits { gates, ..Limits::default() }))
+}
+
 /// One seed's world, and everybody in it.
 pub struct Play {
     world: World,
@@ -56,7 +63,8 @@ fn change_request(round: &Value, n: u64) -> String {
 /// Plays the seed to its end; panics where a rule is broken.
 pub fn play(seed: u64) -> Play {
     let start = "2026-01-01T00:00:00Z".parse().unwrap();
-    let world = World::new(make as MakeProtocol, start);
+    let make: MakeProtocol = if seed.is_multiple_of(2) { make } else { make_gated };
+    let world = World::new(make, start);
     let (dice, owners_work) = (Dice::new(seed), BTreeSet::new());
     let mut play = Play { world, dice, seed, kills: 0, owners_work, owner_files: 0 };
     play.world.write("README.md", "the project\n");
@@ -189,6 +197,9 @@ impl Play {
         if let Some(why) = self.world.runs[&run].stop.clone() {
             return self.world.end_run(&run, Outcome::Stopped { why });
         }
+        if self.world.runs[&run].spawn.command.is_some() {
+            return self.gate_ends(&run);
+        }
         self.world.write("src/work.rs", format!("work {}\n", self.dice.next()));
         match self.dice.below(14) {
             0 => return self.world.end_run(&run, Outcome::Crash { how: "signal 11".to_owned() }),
@@ -208,6 +219,20 @@ impl Play {
         if !self.dice.one_in(4) {
             self.world.end_run(&run, Outcome::Ok);
         }
+    }
+
+    /// Mostly well; sometimes it fails, is lost, or writes into the tree it judges.
+    fn gate_ends(&mut self, run: &RunId) {
+        let outcome = match self.dice.below(8) {
+            0 => Outcome::Crash { how: "exited with 1".to_owned() },
+            1 => Outcome::Lost,
+            2 => Outcome::Timeout { limit: "wall-clock".to_owned() },
+            _ => Outcome::Ok,
+        };
+        if self.dice.one_in(10) {
+            self.world.write("coverage.txt", format!("{}", self.dice.next()));
+        }
+        self.world.end_run(run, outcome);
     }
 
     /// Mostly right, sometimes a lie in one field, sometimes only half of it.
@@ -260,10 +285,12 @@ impl Play {
             }
             self.resume();
             self.settle();
-            if let Some(run) = self.world.alive().map(|run| run.spawn.run.clone()) {
-                let flag = self.finishing_flag();
-                self.world.write(FLAG, flag.to_string());
-                self.world.end_run(&run, Outcome::Ok);
+            if let Some(run) = self.world.alive().map(|run| run.spawn.clone()) {
+                if run.command.is_none() {
+                    let flag = self.finishing_flag();
+                    self.world.write(FLAG, flag.to_string());
+                }
+                self.world.end_run(&run.run, Outcome::Ok);
             }
             self.settle();
             self.commit_owners_work();

@@ -1,7 +1,7 @@
 //! What must hold in every world at every moment, known from the specification and not from the protocol's table.
 
 use super::{FLAG, LEGAL, Play};
-use agency::model::{Cause, Effect};
+use agency::model::{Cause, Effect, Outcome};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -32,6 +32,32 @@ impl Play {
             }
         }
         self.check_talk();
+        self.check_gates();
+    }
+
+    /// LP-22: work is let through only after a gate of ours passed since the last transition, where there is one.
+    fn check_gates(&self) {
+        let gated = !self.seed.is_multiple_of(2);
+        let mut passed = false;
+        for decision in self.world.decisions.iter().filter(|_| gated) {
+            for keyed in &decision.effects {
+                if let Effect::Spawn(spawn) = &keyed.effect
+                    && spawn.command.is_some()
+                {
+                    let end = self.world.runs[&spawn.run].end.as_ref();
+                    passed = end.is_some_and(|end| end.outcome == Outcome::Ok);
+                }
+            }
+            match decision.row.as_ref().map(|row| row.as_str()) {
+                // Executed, and verified clean.
+                Some(row @ ("RL4" | "RL5" | "RL9")) => {
+                    assert!(passed, "seed {}: {row} without a gate that passed", self.seed);
+                    passed = false;
+                }
+                Some(_) => passed = false,
+                None => {}
+            }
+        }
     }
 
     /// Every step of the history is a line of the specification, and they follow one another.
