@@ -3,6 +3,7 @@
 //! `table.rs` holds the rules as rows, `message.rs` and `state.rs` read what others wrote, `index.rs` holds what is known now,
 //! `memory.rs` what is known for ever, `decide.rs` the order of duties.
 
+mod claims;
 mod command;
 mod decide;
 mod ending;
@@ -11,8 +12,10 @@ mod hold;
 mod index;
 mod json;
 pub mod locks;
+mod mail;
 mod memory;
 pub mod message;
+mod moves;
 mod noting;
 pub mod payload;
 mod prompt;

@@ -6,10 +6,12 @@ mod check;
 mod commands;
 mod damage;
 mod gates;
+mod handoff;
 mod hostile;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod injection;
 mod kill;
+mod locks;
 mod looping;
 mod modes;
 mod owner;

@@ -10,6 +10,7 @@ mod escalate;
 mod leases;
 mod profiles;
 mod real_clis;
+mod relay;
 mod runs;
 mod scenarios;
 mod sim;

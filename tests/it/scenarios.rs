@@ -1,6 +1,7 @@
 //! A folder is a test: `before/` and `wake.yaml` in, `decision.txt` and `after/` out. `AGENCY_BLESS=1` rewrites the right side.
 
 mod handoff;
+pub(crate) use handoff::uuid;
 mod review_loop;
 
 pub(crate) use review_loop::with_git as quiet_loop;

@@ -96,11 +96,14 @@ fn no_test_is_switched_off() {
 
 #[test]
 fn every_scenario_is_complete_and_numbered_in_order() {
-    for (at, folder) in folders("review_loop").iter().enumerate() {
-        let name = folder.file_name().unwrap().to_str().unwrap();
-        assert!(name.starts_with(&format!("{:03}-", at + 1)), "{name} is out of order");
-        for file in ["wake.yaml", "decision.txt"] {
-            assert!(folder.join(file).is_file(), "{name} has no {file}");
+    for protocol in fs::read_dir(root("tests/scenarios")).unwrap() {
+        let protocol = protocol.unwrap().file_name().into_string().unwrap();
+        for (at, folder) in folders(&protocol).iter().enumerate() {
+            let name = folder.file_name().unwrap().to_str().unwrap();
+            assert!(name.starts_with(&format!("{:03}-", at + 1)), "{name} is out of order");
+            for file in ["wake.yaml", "decision.txt"] {
+                assert!(folder.join(file).is_file(), "{name} has no {file}");
+            }
         }
     }
 }

@@ -76,6 +76,11 @@ pub(super) fn document(
     let text = |given: &Option<String>, name: &str| {
         given.clone().map_or_else(|| workflow.get(name).cloned().unwrap_or_default(), Value::from)
     };
+    // A planner names the spec in its payload before the workflow knows one.
+    let spec = match text(&args.spec, "spec") {
+        Value::Null => payload.get("spec").cloned().unwrap_or_default(),
+        known => known,
+    };
     let document = json!({
         "schema_version": state::VERSION,
         "message_id": uuid::Uuid::new_v4().to_string(),
@@ -87,7 +92,7 @@ pub(super) fn document(
         "payload": payload,
         "context": {
             "workflow": text(&args.workflow, "type"),
-            "spec": text(&args.spec, "spec"),
+            "spec": spec,
             "iteration": args.iteration.map_or(iteration, u64::from),
         },
         "status": "pending",

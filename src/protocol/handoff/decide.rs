@@ -2,9 +2,9 @@
 
 use super::index::StateSeen;
 use super::memory::WayOut;
-use super::noting::NotMoved;
+use super::moves::NotMoved;
 use super::table::Folder;
-use super::{Handoff, command, ending, failure, hold, noting, state, turn, upkeep};
+use super::{Handoff, command, ending, failure, hold, moves, noting, state, turn, upkeep};
 use crate::model::{Deadline, Decision, Effect, FailureKind, Moment, Now};
 
 pub(super) fn decide(it: &Handoff, now: Now) -> Decision {
@@ -93,7 +93,7 @@ fn failed(it: &Handoff, now: Now) -> Option<Decision> {
     let (effect, failure) = it.index.failed.as_ref()?;
     match effect {
         Effect::Move { from, to, bytes, seen } if failure.kind == FailureKind::Moved => {
-            Some(noting::not_moved(it, &NotMoved { from, to, bytes, seen }, now))
+            Some(moves::not_moved(it, &NotMoved { from, to, bytes, seen }, now))
         }
         Effect::Spawn(spawn) => failure::spawn_failed(it, spawn, failure, now),
         Effect::Replace { .. }

@@ -50,7 +50,7 @@ pub fn parse(file: &RelPath, bytes: &[u8], seen: Timestamp) -> Result<Message, V
     let payload = fields.object(&document, "payload");
     let payload = payload.zip(kind).and_then(|(it, kind)| payload::parse(&mut fields, kind, it));
     let context = fields.object(&document, "context");
-    let context = context.zip(kind).and_then(|(it, kind)| context_of(&mut fields, kind, it));
+    let context = context.and_then(|it| context_of(&mut fields, kind, it));
     if let (Some(context), Some(Payload::Rereview { iteration: Some(said), .. })) =
         (&context, &payload)
         && *said != context.iteration
@@ -103,18 +103,21 @@ fn identity(
     document: &Map<String, Value>,
     file: &RelPath,
 ) -> Option<String> {
-    let id = fields.text("", document, "message_id")?;
-    if !is_uuid_4(&id) {
-        let found = format!("`message_id` = {}", clip(&id, 60));
-        fields.refuse("message_id", found, "a UUID of version 4");
-        return None;
-    }
-    if id_of_name(file) != Some(&id) {
+    let named = id_of_name(file);
+    let id = fields.text("", document, "message_id").filter(|id| {
+        if !is_uuid_4(id) {
+            let found = format!("`message_id` = {}", clip(id, 60));
+            fields.refuse("message_id", found, "a UUID of version 4");
+        }
+        is_uuid_4(id)
+    });
+    if named.is_none() || id.as_deref().is_some_and(|id| named != Some(id)) {
         let found = format!("the file name `{}`", clip(file.file_name(), 80));
+        let id = id.as_deref().unwrap_or("<message_id>");
         let wanted = format!("`{id}.json` or `handoff-{id}.json`, by its message_id");
         fields.refuse("message_id", found, &wanted);
     }
-    Some(id)
+    id
 }
 
 /// The id that a file name claims.
@@ -174,7 +177,7 @@ struct Context {
 
 fn context_of(
     fields: &mut Fields<'_>,
-    kind: Kind,
+    kind: Option<Kind>,
     context: &Map<String, Value>,
 ) -> Option<Context> {
     let workflow = fields.word("context", context, "workflow", Flow::parse, &Flow::list());
@@ -194,8 +197,13 @@ fn context_of(
 }
 
 /// SPEC GAP: an agent that asks before there is a spec has none to name; only handoffs between agents need it.
-fn spec_of(fields: &mut Fields<'_>, kind: Kind, context: &Map<String, Value>) -> Option<String> {
-    let optional = matches!(kind, Kind::Completion | Kind::Escalation | Kind::Answer);
+fn spec_of(
+    fields: &mut Fields<'_>,
+    kind: Option<Kind>,
+    context: &Map<String, Value>,
+) -> Option<String> {
+    let optional =
+        kind.is_none_or(|kind| matches!(kind, Kind::Completion | Kind::Escalation | Kind::Answer));
     match context.get("spec") {
         None | Some(Value::Null) if optional => Some(String::new()),
         Some(Value::String(text)) if optional && text.is_empty() => Some(String::new()),

@@ -79,7 +79,7 @@ fn of_known<'a>(
     let elsewhere = || copies.iter().filter(|(path, _)| **path != place);
     let to = known.to();
     let moved = elsewhere().find_map(|(path, seen)| {
-        let row = table::find_move(Some(known.folder), seen.folder, to)?;
+        let row = table::find_way(known.folder, seen.folder, to)?;
         may_move(index, to).then_some((row, path, seen))
     });
     match (moved, here, elsewhere().next()) {

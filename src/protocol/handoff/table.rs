@@ -168,6 +168,14 @@ pub fn find_move(from: Option<Folder>, to: Folder, addressed: Who) -> Option<&'s
     one(lookup(MOVES, |row| row.from == from && row.to == to && row.addressee.fits(addressed)))
 }
 
+/// The last of the rows that lead from one folder to another: somebody may have made two moves between two looks.
+pub fn find_way(from: Folder, to: Folder, addressed: Who) -> Option<&'static MoveRow> {
+    find_move(Some(from), to, addressed).or_else(|| {
+        find_move(Some(from), Accepted, addressed)?;
+        find_move(Some(Accepted), to, addressed)
+    })
+}
+
 pub fn find_result(who: Who, said: Said) -> Option<&'static ResultRow> {
     one(lookup(RESULTS, |row| row.who == who && row.said == said))
 }

@@ -1,0 +1,136 @@
+//! What a run left is looked at, and what its messages claim is checked: commits, the spec, files that others have locked.
+
+use super::Handoff;
+use super::hold::{self, Reason};
+use super::memory::{Ended, Left, Start, Turn};
+use super::message::Message;
+use super::payload::Payload;
+use super::table::Who;
+use super::turn::{answer, ask_snapshot, cannot_look};
+use crate::model::{CommitId, Decision, Effect, Fact, Now, Query, RelPath, Severity, Snapshot};
+use std::collections::BTreeMap;
+
+/// What changed since the turn began. A file that somebody else has locked is a finding (HO-05).
+pub(super) fn look(it: &Handoff, turn: &Turn, ended: &Ended, now: Now) -> Decision {
+    const LABEL: &str = "handoff-end";
+    let mut decision = it.builder();
+    let mut left = Left { changed: Vec::new(), branch: None, head: None, checked: BTreeMap::new() };
+    if let Some(start) = &turn.start {
+        let Some((key, fact)) = answer(it, LABEL) else {
+            return ask_snapshot(it, LABEL, Some(start.tree.clone()));
+        };
+        let Fact::Snapshot(snapshot) = fact else { return cannot_look(it, fact) };
+        decision.used(key.clone(), fact.clone());
+        left = what_is_left(snapshot);
+        for (path, holder) in around_the_lock(it, turn.who, &left, now) {
+            let summary = format!("`{}` changed `{path}`, which {holder}", turn.who.word());
+            let mut reason = Reason::new("HO-05", path.as_str(), summary);
+            reason.did = "It is noted; the work stays as it is.".to_owned();
+            reason.wont = "We undo nothing that an agent wrote.".to_owned();
+            hold::tell(it, &mut decision, Severity::Warning, reason);
+        }
+    }
+    let ended = Ended { left: Some(left), ..ended.clone() };
+    decision.remember("turn", Turn { ended: Some(ended), ..turn.clone() });
+    decision.finish()
+}
+
+fn what_is_left(snapshot: &Snapshot) -> Left {
+    Left {
+        changed: snapshot.changed.iter().map(|change| change.path.clone()).collect(),
+        branch: snapshot.checkout.branch.clone(),
+        head: snapshot.checkout.head.clone(),
+        checked: BTreeMap::new(),
+    }
+}
+
+fn around_the_lock(it: &Handoff, who: Who, left: &Left, now: Now) -> Vec<(RelPath, String)> {
+    let locked = |path: &RelPath| {
+        let lock = it.index.memory.locks.get(path.as_str())?;
+        let foreign = lock.agent != who.word() && !lock.is_expired(now.wall);
+        foreign.then(|| (path.clone(), format!("is {}", lock.sentence())))
+    };
+    left.changed.iter().filter_map(locked).collect()
+}
+
+/// The agents of this protocol commit by themselves: a commit that a message names must be there and new, and a spec must be
+/// there. `None`: everything is checked.
+pub(super) fn check(
+    it: &Handoff,
+    turn: &Turn,
+    ended: &Ended,
+    left: &Left,
+    mine: &BTreeMap<String, Message>,
+) -> Option<Decision> {
+    let start = turn.start.as_ref()?;
+    let commits: Vec<&str> = mine.values().flat_map(|it| it.payload.commits()).collect();
+    let open: Vec<&str> =
+        commits.into_iter().filter(|it| !left.checked.contains_key(*it)).collect();
+    if !open.is_empty() {
+        return Some(check_commits(it, turn, ended, left, start, &open));
+    }
+    let spec = mine.values().find_map(|message| match &message.payload {
+        Payload::Task { spec } if !left.checked.contains_key(spec) => Some(spec.clone()),
+        _ => None,
+    })?;
+    let path = RelPath::new(spec.as_str()).expect("BUG: a spec was judged to be a path");
+    let found = match &it.index.answer {
+        Some((_, Query::Digest { path: asked }, Fact::Digest(found))) if *asked == path => found,
+        Some((_, Query::Digest { .. }, fact)) => return Some(cannot_look(it, fact)),
+        _ => return Some(ask(it, Query::Digest { path })),
+    };
+    let wrong = found.is_none().then(|| format!("there is no spec at `{spec}`"));
+    Some(checked(it, turn, ended, left, [(spec, wrong)]))
+}
+
+fn check_commits(
+    it: &Handoff,
+    turn: &Turn,
+    ended: &Ended,
+    left: &Left,
+    start: &Start,
+    open: &[&str],
+) -> Decision {
+    let new: Vec<CommitId> = match (&left.head, &it.index.answer) {
+        (Some(head), _) if Some(head) == start.head.as_ref() => Vec::new(),
+        (None, _) => Vec::new(),
+        (Some(_), Some((_, Query::Range { .. }, Fact::Commits(commits)))) => {
+            commits.iter().map(|commit| commit.id.clone()).collect()
+        }
+        (Some(_), Some((_, Query::Range { .. }, fact))) => return cannot_look(it, fact),
+        (Some(head), _) => {
+            return ask(it, Query::Range { from: start.head.clone(), to: head.clone() });
+        }
+    };
+    let wrong = |named: &&str| {
+        let found = new.iter().any(|commit| commit.as_str().starts_with(*named));
+        let branch = left.branch.as_deref().unwrap_or("HEAD");
+        let words = format!("`{named}` is no commit that came to `{branch}` during this turn");
+        ((*named).to_owned(), (!found).then_some(words))
+    };
+    checked(it, turn, ended, left, open.iter().map(wrong))
+}
+
+fn ask(it: &Handoff, query: Query) -> Decision {
+    let mut decision = it.builder();
+    decision.effect(Effect::Ask { query });
+    decision.finish()
+}
+
+fn checked(
+    it: &Handoff,
+    turn: &Turn,
+    ended: &Ended,
+    left: &Left,
+    more: impl IntoIterator<Item = (String, Option<String>)>,
+) -> Decision {
+    let mut decision = it.builder();
+    if let Some((key, _, fact)) = &it.index.answer {
+        decision.used(key.clone(), fact.clone());
+    }
+    let mut left = left.clone();
+    left.checked.extend(more);
+    let ended = Ended { left: Some(left), ..ended.clone() };
+    decision.remember("turn", Turn { ended: Some(ended), ..turn.clone() });
+    decision.finish()
+}

@@ -1,0 +1,134 @@
+//! What the owner writes to agents: a message by `agency handoff send`, an answer by `agency answer` (HO-07).
+
+use super::command::{Outcome, shape, stranger};
+use super::memory::{Known, Turn};
+use super::message::{self, Message};
+use super::noting::{self, take_in};
+use super::table::{self, Folder, Who};
+use super::{Handoff, path_in};
+use crate::model::{Builder, Bytes, Command, Digest, Effect, Now, RowId, clip};
+use serde_json::{Map, Value, json};
+
+/// A message of the owner's own hand: judged as any other, written by us.
+pub(super) fn send(it: &Handoff, command: &Command, now: Now) -> Outcome {
+    stranger(it)?;
+    shape(it)?;
+    let text = command.arg("message").ok_or("no message")?;
+    let document: Map<String, Value> =
+        serde_json::from_str(text).map_err(|error| format!("not a message: {error}"))?;
+    let id = document.get("message_id").and_then(Value::as_str).unwrap_or("message");
+    let name = format!("{}.json", if message::is_uuid_4(id) { id } else { "message" });
+    let path = path_in(Folder::Pending, &name);
+    let bytes = message::render(&document, Folder::Pending);
+    let read = message::parse(&path, &bytes, now.wall);
+    let problems = match &read {
+        Ok(message) if message.from == Who::Orchestrator => {
+            return Err("answers are sent with `agency answer`".to_owned());
+        }
+        Ok(message) => noting::judge_in_context(it, message, &path),
+        Err(problems) => problems.clone(),
+    };
+    let memory = &it.index.memory;
+    let (Ok(message), true) = (read, problems.is_empty()) else {
+        let words: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        return Err(words.join("\n"));
+    };
+    if memory.open.contains_key(&message.id) || memory.done.contains_key(&message.id) {
+        return Err(format!("there is a message `{}` already", message.id));
+    }
+    let mut decision = it.builder();
+    decision.remember("known", true);
+    let known = write(&mut decision, &message, name, bytes);
+    noting::admit(it, &mut decision, &message, known, now);
+    Ok((decision, message.id))
+}
+
+/// Puts a new message into `pending/`.
+fn write(decision: &mut Builder, message: &Message, name: String, bytes: Vec<u8>) -> Known {
+    let path = path_in(Folder::Pending, &name);
+    let digest = Digest::of(&bytes);
+    decision.effect(Effect::Replace { path, bytes: Bytes(bytes), seen: None });
+    let document = message.document.clone();
+    Known { folder: Folder::Pending, name, digest, document, by: None, by_hand: false }
+}
+
+/// HO-07: the owner's answer goes back as a handoff, and the question is closed.
+pub(super) fn reply(it: &Handoff, command: &Command, now: Now) -> Outcome {
+    let memory = &it.index.memory;
+    let wanted = command.arg("id").unwrap_or_default();
+    let found = memory.asked.iter().find(|(_, asked)| asked.cause.id(&it.place.repo) == wanted);
+    let (asked_id, asked) =
+        found.ok_or_else(|| format!("nobody waits for an answer to `{wanted}`"))?;
+    let text = command
+        .arg("text")
+        .filter(|text| !text.trim().is_empty())
+        .ok_or("an answer is required")?;
+    let question = memory.open.get(asked_id).ok_or("the question is gone")?;
+    let message = answer_to(it, &question.message(), command, text, now);
+    let mut decision = it.builder();
+    decision.row(RowId::new(table::type_of(message.kind).id));
+    take_in(&mut decision, asked_id, question, "answered");
+    let name = format!("{}.json", message.id);
+    let bytes = message::render(&message.document, Folder::Pending);
+    if memory.under_way().is_some() {
+        let known = write(&mut decision, &message, name, bytes);
+        noting::admit(it, &mut decision, &message, known, now);
+        let asker = memory.turn.as_ref().filter(|turn| is_asked_by(turn, asked_id, question));
+        if let Some(turn) = asker {
+            let mut answers = turn.answers.clone();
+            answers.push(message.id.clone());
+            // Not ready: the answer must be accepted before its agent goes on.
+            let ready = turn.ready && turn.waits_for.is_none();
+            let next = Turn { waits_for: None, failures: 0, ready, answers, ..turn.clone() };
+            decision.remember("turn", next);
+        }
+    }
+    decision.forget(&format!("asked/{asked_id}"));
+    let how = format!("answered by {}: {}", command.by, clip(text, 120));
+    decision.effect(Effect::Resolve { cause: asked.cause.clone(), how });
+    let mut holds = memory.holds.clone();
+    holds.retain(|hold| hold.cause != asked.cause);
+    decision.remember("holds", holds);
+    Ok((decision, format!("`{}` hears: {}", asked.from.word(), clip(text, 120))))
+}
+
+/// Does this turn wait for it, or will it when its run ends?
+fn is_asked_by(turn: &Turn, id: &str, question: &Known) -> bool {
+    let run = turn.run.as_ref().map(|running| &running.run);
+    let run = run.or(turn.ended.as_ref().map(|ended| &ended.run));
+    turn.waits_for.as_deref() == Some(id) || (run.is_some() && question.by.as_ref() == run)
+}
+
+/// The bits of a UUID v4 from what makes this answer this answer: the same command gives the same message.
+fn answer_to(it: &Handoff, question: &Message, command: &Command, text: &str, now: Now) -> Message {
+    let hex = Digest::of(format!("{}/{}", command.id, question.id).as_bytes());
+    let hex = hex.as_str();
+    let id = format!(
+        "{}-{}-4{}-8{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[13..16],
+        &hex[17..20],
+        &hex[20..32]
+    );
+    let workflow = it.index.memory.under_way();
+    let document = json!({
+        "schema_version": super::state::VERSION,
+        "message_id": id,
+        "timestamp": now.wall,
+        "from": Who::Orchestrator.word(),
+        "to": question.from.word(),
+        "type": "answer",
+        "priority": question.priority.word(),
+        "payload": {"answer": text, "in_reply_to": question.id, "reason": command.arg("reason")},
+        "context": {
+            "workflow": question.workflow.word(),
+            "spec": workflow.map_or("", |workflow| workflow.spec.as_str()),
+            "iteration": workflow.map_or(1, |workflow| workflow.iteration),
+        },
+        "status": "pending",
+    });
+    let bytes = serde_json::to_vec(&document).expect("BUG: JSON is plain data");
+    let path = path_in(Folder::Pending, &format!("{id}.json"));
+    message::parse(&path, &bytes, now.wall).expect("BUG: our own answer is well formed")
+}
