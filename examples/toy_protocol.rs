@@ -258,6 +258,7 @@ fn now() -> Now {
     Now { wall: Default::default(), ticks: agency::model::Ticks(0) }
 }
 
+#[expect(clippy::print_stdout, reason = "an example shows what it does")]
 fn main() {
     let mut shell = Shell::new();
     shell.write(WISHES, "a door\na window\n");

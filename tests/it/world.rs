@@ -443,11 +443,6 @@ impl World {
 
     fn apply(&mut self, keyed: &Keyed) -> Wake {
         let done = Wake::Done { key: keyed.key.clone() };
-        if matches!(keyed.effect, Effect::Commit(_) | Effect::Merge(_) | Effect::Push { .. })
-            && let Some(said) = self.git_held()
-        {
-            return held(keyed, said);
-        }
         match &keyed.effect {
             Effect::Replace { path, bytes, seen } => self.replace(path, &bytes.0, seen.as_ref()),
             Effect::Take { path, seen, why } => self.take(path, seen.as_ref(), why),
@@ -483,6 +478,32 @@ impl World {
                     run.stop.get_or_insert_with(|| why.clone());
                 }
             }
+            Effect::Commit(_)
+            | Effect::Merge(_)
+            | Effect::Worktree(_)
+            | Effect::DropWorktree { .. }
+            | Effect::Ref { .. }
+            | Effect::Push { .. } => return self.apply_to_git(keyed),
+            Effect::Escalate(escalation) => {
+                if !self.escalations.iter().any(|known| known.cause == escalation.cause) {
+                    self.escalations.push((**escalation).clone());
+                }
+            }
+            Effect::Resolve { cause, .. } => self.resolved.push(cause.clone()),
+            Effect::Reply { command, answer } => {
+                self.replies.insert(command.clone(), answer.clone());
+            }
+        }
+        done
+    }
+
+    fn apply_to_git(&mut self, keyed: &Keyed) -> Wake {
+        if matches!(keyed.effect, Effect::Commit(_) | Effect::Merge(_) | Effect::Push { .. })
+            && let Some(said) = self.git_held()
+        {
+            return held(keyed, said);
+        }
+        match &keyed.effect {
             Effect::Commit(planned) => return self.commit(keyed, planned),
             Effect::Merge(planned) => {
                 let wake = self.commit(keyed, planned);
@@ -513,17 +534,9 @@ impl World {
                     return Wake::Failed { key, effect, failure: failure.clone() };
                 }
             },
-            Effect::Escalate(escalation) => {
-                if !self.escalations.iter().any(|known| known.cause == escalation.cause) {
-                    self.escalations.push((**escalation).clone());
-                }
-            }
-            Effect::Resolve { cause, .. } => self.resolved.push(cause.clone()),
-            Effect::Reply { command, answer } => {
-                self.replies.insert(command.clone(), answer.clone());
-            }
+            other => unreachable!("{other:?} is not git's"),
         }
-        done
+        Wake::Done { key: keyed.key.clone() }
     }
 
     fn replace(&mut self, path: &RelPath, bytes: &[u8], seen: Option<&Digest>) {
