@@ -1,5 +1,6 @@
 //! What one transition costs, side by side in one run: from the writer's close of its flag to the next agent's first
-//! instruction. Machines are noisy, so only the ratios mean something. `cargo bench` prints them.
+//! instruction. Machines are noisy, so only the ratios mean something. `cargo bench` prints them; a word (`few`, `many`, `idle`)
+//! after `--` asks for a part.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
 mod transition {
@@ -17,11 +18,28 @@ fn main() {
     if agent::is_one() {
         return agent::act();
     }
+    let wanted = std::env::args().nth(1).filter(|word| !word.starts_with('-'));
+    let wants = |part: &str| wanted.as_ref().is_none_or(|wanted| wanted == part);
+    if wants("few") {
+        few();
+    }
+    if wants("many") {
+        many();
+    }
+    if wants("idle") {
+        println!("\nIdle, over one minute\n");
+        for count in [1, 1000] {
+            idle::measure(count);
+        }
+    }
+}
+
+fn few() {
     println!(
         "One transition: from the writer's close to the next agent's first instruction (medians)\n"
     );
     let floor = line("floor: inotify → spawn", floor::measure(floor::Sync::No));
-    let synced = line("floor + synced journal and state file", floor::measure(floor::Sync::Yes));
+    let synced = synced_floor();
     let commit = line("`git commit -a` alone", floor::git_commit());
     let plain = line("agency, without git", looping::measure(looping::Tree::Plain { others: 10 }));
     let git = line("agency, with git", looping::measure(looping::Tree::Git { others: 10 }));
@@ -29,8 +47,17 @@ fn main() {
     ratio("without git / synced floor", plain, synced, 2.0);
     ratio("with git / (commit + synced floor)", git, commit + synced, 1.25);
     ratio("agency without git / bare floor", plain, floor, f64::INFINITY);
+}
 
-    println!("\nThe same in a repository with 100,000 other files\n");
+fn synced_floor() -> Duration {
+    line("floor + synced journal and state file", floor::measure(floor::Sync::Yes))
+}
+
+fn many() {
+    println!("\nThe same with 10 and with 100,000 other files\n");
+    let synced = synced_floor();
+    let plain = line("without git, 10", looping::measure(looping::Tree::Plain { others: 10 }));
+    let git = line("with git, 10", looping::measure(looping::Tree::Git { others: 10 }));
     let many =
         line("agency, without git", looping::measure(looping::Tree::Plain { others: 100_000 }));
     let many_git =
@@ -40,11 +67,6 @@ fn main() {
     ratio("without git, 100,000 files / 10 files", many, plain, 1.25);
     ratio("with git, 100,000 files / 10 files", many_git, git, f64::INFINITY);
     ratio("with git / (commit + synced floor)", many_git, many_commit + synced, 1.25);
-
-    println!("\nIdle, over one minute\n");
-    for count in [1, 1000] {
-        idle::measure(count);
-    }
 }
 
 fn line(what: &str, time: Duration) -> Duration {

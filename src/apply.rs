@@ -13,8 +13,11 @@ use crate::git::{Committed, GitError, Pushed, Repo};
 use crate::model::{Effect, Fact, Failure, FailureKind, Key, Keyed, PlannedCommit, Spawn};
 use crate::repository::Places;
 use crate::run::{Executor as _, Launcher, LocalExecutor, NoAgent, RunError};
-use crate::store::{self, EditError, NotAnObject, Quarantine, Relocated, Relocation, StoreError};
+use crate::store::{
+    self, EditError, NotAnObject, Quarantine, Relocated, Relocation, Shelf, StoreError, Unsynced,
+};
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -33,7 +36,9 @@ pub struct Hands {
     pub quarantine: Quarantine,
     /// On the repository's own file system: where a file is moved before it is looked at.
     pub aside: PathBuf,
-    pub later: UnboundedSender<Later>,
+    pub later: UnboundedSender<Box<Later>>,
+    /// What effects wrote and what is not on disk yet. The workspace sees to it.
+    pub unsynced: Mutex<Unsynced>,
 }
 
 /// What became of an effect.
@@ -102,10 +107,21 @@ impl Hands {
         let root = &self.places.root;
         match &keyed.effect {
             Effect::Replace { path, bytes, seen } => {
-                store::replace(root, path, &bytes.0, seen.as_ref(), &self.quarantine, key)?;
+                let (quarantine, mut unsynced) = (&self.quarantine, self.unsynced());
+                store::replace(
+                    root,
+                    path,
+                    &bytes.0,
+                    seen.as_ref(),
+                    quarantine,
+                    key,
+                    &mut unsynced,
+                )?;
             }
             Effect::Take { path, seen, why } => {
-                store::take(root, path, seen.as_ref(), &self.aside, &self.quarantine, key, why)?;
+                let shelf = Shelf { aside: &self.aside, quarantine: &self.quarantine };
+                let mut unsynced = self.unsynced();
+                store::take(root, path, seen.as_ref(), shelf, key, why, &mut unsynced)?;
             }
             Effect::Move { from, to, bytes, seen } => {
                 let what = Relocation { from, to, bytes: &bytes.0, seen, key };
@@ -118,7 +134,7 @@ impl Hands {
                 store::amend(root, path, fields)?;
             }
             Effect::Copy { from, to, seen } => {
-                store::copy(root, from, to, seen, store::SEEN_MAX)?;
+                store::copy(root, from, to, seen, store::SEEN_MAX, &mut self.unsynced())?;
             }
             Effect::Ask { query } => return Ok(Applied::Fact(self.answer(query).await)),
             Effect::Spawn(spawn) => self.spawn(protocol, spawn)?,
@@ -150,6 +166,10 @@ impl Hands {
         Ok(Applied::Done)
     }
 
+    pub fn unsynced(&self) -> MutexGuard<'_, Unsynced> {
+        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn spawn(&self, protocol: &str, spawn: &Spawn) -> Result<(), ApplyError> {
         let prompt_file = self.executor.folder(&spawn.run)?.prompt();
         let dir = self.dir_of(&spawn.tree);
@@ -177,7 +197,7 @@ impl Hands {
         tokio::spawn(async move {
             let failure = pushed(repo.push(&branch, &commit).await);
             // Nobody listens any more when the daemon stops; the push is then done again at its next start.
-            drop(later.send(Later { protocol, key, failure }));
+            drop(later.send(Box::new(Later { protocol, key, failure })));
         });
         Applied::Later
     }

@@ -95,7 +95,7 @@ async fn show_metrics(stream: &mut UnixStream, line: &str, events: &Path) {
 
 async fn ask(command: Command, requests: &mpsc::Sender<Request>) -> Answer {
     let (reply, answer) = oneshot::channel();
-    if requests.send(Request { command, reply }).await.is_err() {
+    if requests.send(Request { command: Box::new(command), reply }).await.is_err() {
         return refused("the daemon is stopping".to_owned());
     }
     match timeout(PATIENCE, answer).await {
@@ -179,7 +179,7 @@ mod tests {
             let served = serve(&path, sender).unwrap();
             let answering = tokio::spawn(async move {
                 let request = requests.recv().await.unwrap();
-                assert_eq!(request.command, command());
+                assert_eq!(*request.command, command());
                 request.reply.send(Answer { accepted: true, text: "done".to_owned() }).unwrap();
             });
             let answer = send(&path, &command()).await.unwrap();

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // First of all, before anything is set up: a shim must stay small.
-    match agency::run::shim::folder_from_args() {
-        Some(folder) => agency::run::shim::main(&folder),
+    match agency::run::shim::duty() {
+        Some(duty) => agency::run::shim::main(duty),
         None => agency::cli::main(),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! - [`replace`], [`copy`], [`take`] touch a repository. They never follow a link below its root, never destroy bytes that
 //!   nobody has read, and finish what a crash cut off when they are called again with the same key.
+//!   What they write is on disk only after [`Unsynced::sync`].
 //! - [`edit`] and [`amend`] change a file that others write too, under its folder's lock; [`relocate`] moves one along.
 //! - [`Quarantine`] holds what was taken away, with a note on each.
 //! - [`Journal`] is the hash-chained record of every decision; [`verify`] finds any byte of it that was changed.
@@ -20,6 +21,7 @@ mod rename;
 mod replace;
 mod spot;
 mod take;
+mod unsynced;
 
 pub use amend::{NotAnObject, amend};
 pub use copy::{Copied, copy};
@@ -32,4 +34,5 @@ pub use quarantine::{KEEP_MAX, Quarantine, QuarantineEntry};
 pub use relocate::{Relocated, Relocation, relocate};
 pub use replace::{Replaced, replace, write_atomic};
 pub use spot::{Kind, SEEN_MAX};
-pub use take::{Taken, take};
+pub use take::{Shelf, Taken, take};
+pub use unsynced::Unsynced;

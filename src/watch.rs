@@ -139,7 +139,7 @@ impl Watcher {
         let hub = hub.clone().unwrap_or(None);
         let look = Look::new(root, extra_dirs, *options, hub, plan, Arc::clone(&inbox));
         let (send, sightings) = mpsc::channel(CHANNEL);
-        tokio::spawn(run(look, Arc::clone(&inbox), send, Arc::clone(looks)));
+        tokio::spawn(run(Box::new(look), Arc::clone(&inbox), send, Arc::clone(looks)));
         RootWatch { inbox, sightings }
     }
 }
@@ -147,13 +147,13 @@ impl Watcher {
 /// One watched root.
 pub struct RootWatch {
     inbox: Arc<Inbox>,
-    sightings: mpsc::Receiver<Sighting>,
+    sightings: mpsc::Receiver<Box<Sighting>>,
 }
 
 impl RootWatch {
     /// The next news. `None` only when watching ended by a fault of ours.
     pub async fn recv(&mut self) -> Option<Sighting> {
-        self.sightings.recv().await
+        self.sightings.recv().await.map(|sighting| *sighting)
     }
 
     /// Looks at everything now; [`Sighting::Rescanned`] follows.
@@ -171,9 +171,9 @@ impl RootWatch {
 
 /// The task of one root. The view moves into each step on a thread that may block, and comes back.
 async fn run(
-    mut look: Look,
+    mut look: Box<Look>,
     inbox: Arc<Inbox>,
-    send: mpsc::Sender<Sighting>,
+    send: mpsc::Sender<Box<Sighting>>,
     looks: Arc<Semaphore>,
 ) {
     loop {
@@ -189,7 +189,7 @@ async fn run(
         };
         drop(permit);
         for sighting in sightings {
-            if send.send(sighting).await.is_err() {
+            if send.send(Box::new(sighting)).await.is_err() {
                 return leave(look).await;
             }
         }
@@ -202,7 +202,7 @@ async fn run(
 }
 
 /// Ending the watches waits for the watcher's thread.
-async fn leave(look: Look) {
+async fn leave(look: Box<Look>) {
     if let Err(error) = spawn_blocking(move || drop(look)).await {
         tracing::error!(%error, "a root was not left cleanly");
     }

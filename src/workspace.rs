@@ -11,6 +11,7 @@ mod record;
 mod remembered;
 mod replay;
 mod room;
+mod settle;
 mod slot;
 mod status;
 mod trust;
@@ -28,7 +29,7 @@ use crate::model::{
     Answer, Command, Deadline, Effect, Keyed, RunEvent, RunId, Spawn, TreeRef, Wake,
 };
 use crate::repository::Repository;
-use crate::run::{Executor as _, RunError};
+use crate::run::RunError;
 use crate::store::{Durability, Journal, StoreError};
 use crate::watch::{Survey, Watcher};
 use command::Waiter;
@@ -36,6 +37,7 @@ use leases::{Claim, Leases};
 use look::Writers;
 use record::{Entry, Snapshot};
 use room::{Grant, Running};
+use settle::{Settled, Settling};
 use slot::Slot;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -78,8 +80,10 @@ pub struct Workspace {
     proving: bool,
     run_sender: mpsc::UnboundedSender<RunEvent>,
     run_events: mpsc::UnboundedReceiver<RunEvent>,
-    laters: mpsc::UnboundedReceiver<Later>,
-    grants: (mpsc::UnboundedSender<Grant>, mpsc::UnboundedReceiver<Grant>),
+    laters: mpsc::UnboundedReceiver<Box<Later>>,
+    grants: (mpsc::UnboundedSender<Box<Grant>>, mpsc::UnboundedReceiver<Box<Grant>>),
+    settling: Settling,
+    settled: (mpsc::UnboundedSender<Box<Settled>>, mpsc::UnboundedReceiver<Box<Settled>>),
 }
 
 /// What ends the loop from outside.
@@ -94,7 +98,8 @@ pub struct Outside<'a> {
 
 /// A command on its way in, and where its answer goes.
 pub struct Request {
-    pub command: Command,
+    /// Boxed, as are the messages below: a channel keeps room for many, in every repository.
+    pub command: Box<Command>,
     pub reply: oneshot::Sender<Answer>,
 }
 
@@ -162,8 +167,9 @@ impl Workspace {
                 }
                 Ok(()) = outside.reload.changed() => return Ok(Left::Reload),
                 Some(event) = self.run_events.recv() => self.on_run(event).await?,
-                Some(later) = self.laters.recv() => self.on_later(later)?,
-                Some(grant) = self.grants.1.recv() => self.granted(grant)?,
+                Some(later) = self.laters.recv() => self.on_later(*later)?,
+                Some(grant) = self.grants.1.recv() => self.granted(*grant)?,
+                Some(settled) = self.settled.1.recv() => self.on_settled(*settled)?,
                 Some(request) = outside.requests.recv() => self.on_request(request).await?,
                 Some(sighting) = watch.recv() => self.on_sighting(sighting).await?,
                 () = sleep_until(deadline) => self.on_deadline().await,
@@ -186,7 +192,7 @@ impl Workspace {
         if let Some(request) = self.reopen.take() {
             return Some(Left::Reopen(request));
         }
-        if self.draining && self.running.is_empty() {
+        if self.draining && self.running.is_empty() && self.is_settled() {
             return Some(Left::Stopped);
         }
         (until == Until::Quiet && self.is_quiet()).then_some(Left::Quiet)
@@ -204,7 +210,7 @@ impl Workspace {
             self.rotate_if_due()?;
         }
         self.write_status();
-        Ok(())
+        self.settle()
     }
 
     /// True when a protocol had something to do. The journalled decision is the commit point.
@@ -249,7 +255,8 @@ impl Workspace {
 
     async fn perform(&mut self, protocol: &str, keyed: &Keyed) -> Result<(), WorkspaceError> {
         let key = keyed.key.clone();
-        match self.hands.apply(protocol, keyed).await {
+        // What git needs for a moment would else be kept for as long as the repository is.
+        match Box::pin(self.hands.apply(protocol, keyed)).await {
             Applied::Done => {
                 if let Effect::Spawn(spawn) = &keyed.effect {
                     self.note_start(protocol, spawn);
@@ -301,12 +308,9 @@ impl Workspace {
         self.look_at_everything(Writers::Gone).await;
         self.absorb_all(&Wake::Run(event));
         self.work().await?;
-        self.note(&entry, Durability::Synced)?;
-        match self.hands.executor.acknowledge(&run) {
-            // A run whose folder is gone has nothing left to tell.
-            Ok(()) | Err(RunError::Unknown { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        self.note(&entry, Durability::Lazy)?;
+        self.settle_end(run);
+        Ok(())
     }
 
     fn on_later(&mut self, later: Later) -> Result<(), WorkspaceError> {
@@ -350,9 +354,11 @@ impl Workspace {
     }
 
     fn rotate_if_due(&mut self) -> Result<(), WorkspaceError> {
-        if self.journal.should_rotate() {
+        // A snapshot forgets the effects that are done, so they must be on disk.
+        if self.journal.should_rotate() && self.is_settled() {
             let (_, body) = Entry::Snapshot(self.snapshot()).split();
             self.journal.rotate(&body, clock::now().wall)?;
+            self.note(&Entry::opened(), Durability::Lazy)?;
         }
         Ok(())
     }
@@ -375,7 +381,7 @@ impl Workspace {
     /// Nothing runs, nothing is under way, and time alone will change nothing.
     fn is_quiet(&self) -> bool {
         let open = self.slots.iter().any(|slot| slot.open().next().is_some());
-        self.running.is_empty() && !open && self.deadline().is_none()
+        self.running.is_empty() && !open && self.deadline().is_none() && self.is_settled()
     }
 }
 

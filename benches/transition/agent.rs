@@ -22,7 +22,9 @@ pub(crate) fn act() {
     let closed = match flag_words(&agent, &told("AGENCY_PHASE")) {
         Some((status, next)) => {
             let now = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Nanos, true);
-            std::fs::write("ENG_REVIEW_RESPONSE.md", &now).expect("the tree is writable");
+            // What the other one writes is not touched: that would be reported.
+            let work = if agent == "codex" { "notes.txt" } else { "ENG_REVIEW_RESPONSE.md" };
+            std::fs::write(work, &now).expect("the tree is writable");
             let flag = format!(
                 r#"{{"agent":"{agent}","step":"{step}","status":"{status}","nextAgent":"{next}","timestamp":"{now}"}}"#
             );

@@ -7,8 +7,10 @@ use crate::daemon::limits;
 use crate::escalate::Voice;
 use crate::git::Repo;
 use crate::repository::{Known, Places, Repository, StateDir, repositories};
+use crate::run::Spares;
 use crate::workspace::Settings;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub(super) struct Context {
     pub(super) env: Env,
@@ -42,9 +44,10 @@ impl Context {
         Ok(Settings {
             state_dir: self.state_dir()?,
             capacity: Capacity::new(limits(&config)),
-            config,
-            env: std::env::vars().collect(),
+            config: Arc::new(config),
+            env: Arc::new(std::env::vars().collect()),
             program: std::env::current_exe()?,
+            spares: Spares::default(),
             voice: Voice::default(),
             problem: None,
         })

@@ -80,7 +80,9 @@ impl Keeper {
         let mut left_over: Option<Request> = None;
         loop {
             let settings = self.settings.borrow_and_update().clone();
-            let mut workspace = Workspace::open(&self.root, &settings, stranger).await?;
+            let opening = Box::pin(Workspace::open(&self.root, &settings, stranger));
+            let mut workspace = opening.await?;
+            drop(settings);
             self.thaw(workspace.places());
             let (sender, mut requests) = mpsc::channel(16);
             let served = control::serve(&workspace.places().control_sock(), sender.clone())?;

@@ -7,6 +7,7 @@ use crate::config::{Config, Env};
 use crate::read::Stamp;
 use crate::workspace::Settings;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -51,11 +52,11 @@ impl Source {
         let result = Config::load(path, &self.env);
         settings.send_if_modified(|current| match result {
             Ok(config) => {
-                let changed = current.config != config || current.problem.is_some();
+                let changed = *current.config != config || current.problem.is_some();
                 tracing::info!(changed, "configuration read again");
                 current.capacity.set_limits(limits(&config));
                 current.voice.reload(&config, &self.env);
-                current.config = config;
+                current.config = Arc::new(config);
                 current.problem = None;
                 changed
             }

@@ -116,6 +116,11 @@ impl Folder {
         private().write(true).create(true).truncate(false).open(self.0.join("beat"))
     }
 
+    /// Where the shim's own complaints go.
+    pub(super) fn complaints(&self) -> io::Result<File> {
+        private().append(true).create(true).open(self.0.join("shim.log"))
+    }
+
     /// `None` while somebody else holds it.
     pub(super) fn try_lock(&self) -> io::Result<Option<Lock>> {
         let path = self.0.join("alive");
@@ -127,20 +132,35 @@ impl Folder {
         }
     }
 
+    /// For every reader whole or not at all, and on disk before this returns.
     pub(super) fn publish_json(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
-        let mut text = serde_json::to_vec_pretty(value)?;
-        text.push(b'\n');
-        self.publish(name, &text)
+        self.publish(name, &json(value)?)?;
+        File::open(self.0.join(name))?.sync_all()?;
+        File::open(&self.0)?.sync_all()
     }
 
-    /// Whole or not at all, and on disk before this returns.
+    /// For every reader whole or not at all. A power failure soon after may take it, which nobody who waits for it minds:
+    /// - an intent is in the journal, and what is missing or cannot be read of it is written again ([`LocalExecutor`]);
+    /// - a record of an end that nobody has journalled: the run is lost then, as if the power had failed a moment earlier.
+    ///   A run's own files are no more on disk than its record, so believing that record would be wrong;
+    /// - what the output said can be read from it again.
+    ///
+    /// [`LocalExecutor`]: super::LocalExecutor
+    pub(super) fn publish_json_lazily(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
+        self.publish(name, &json(value)?)
+    }
+
+    /// As [`Self::publish_json_lazily`].
     pub(super) fn publish(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let temporary = self.0.join(format!("{name}.tmp"));
         let mut file = private().write(true).create(true).truncate(true).open(&temporary)?;
         file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, self.0.join(name))?;
-        File::open(&self.0)?.sync_all()
+        std::fs::rename(&temporary, self.0.join(name))
+    }
+
+    /// What tells how it ended and what it cost.
+    pub(crate) fn records(&self) -> [PathBuf; 2] {
+        ["exit.json", "usage.json"].map(|name| self.0.join(name))
     }
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
@@ -148,6 +168,12 @@ impl Folder {
         open_plain(&self.0.join(name))?.take(JSON_MAX).read_to_end(&mut text)?;
         Ok(serde_json::from_slice(&text)?)
     }
+}
+
+fn json(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec_pretty(value)?;
+    text.push(b'\n');
+    Ok(text)
 }
 
 /// Opens a plain file only. An agent of the same user can put a pipe or a link here, and neither may hang us.

@@ -28,7 +28,13 @@ fn named_by_shim(pid: i32) -> Option<String> {
     let mut words = line.split(|&byte| byte == 0).map(String::from_utf8_lossy);
     let (program, verb, folder) = (words.next()?, words.next()?, words.next()?);
     let ours = program.rsplit('/').next() == Some("agency") && verb == "shim";
-    ours.then(|| folder.rsplit('/').next().unwrap_or_default().to_owned())
+    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    if ours && folder == super::spare::WAIT {
+        // It was told its run later, and works in that folder.
+        let dir = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+        return Some(name(&dir.to_string_lossy()));
+    }
+    ours.then(|| name(&folder))
 }
 
 #[cfg(test)]

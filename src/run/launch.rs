@@ -7,6 +7,7 @@ use crate::config::{Agent, Config, Start};
 use crate::model::{CommandLine, Spawn};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// What every run of one repository has in common.
@@ -14,9 +15,9 @@ use uuid::Uuid;
 pub struct Launcher {
     /// The repository, as the agent is told.
     pub repo: PathBuf,
-    pub config: Config,
+    pub config: Arc<Config>,
     /// The daemon's own environment; only what the list allows is passed on.
-    pub env: Vec<(String, String)>,
+    pub env: Arc<Vec<(String, String)>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -159,7 +160,7 @@ mod tests {
         let config = Config::parse(yaml.as_bytes(), &Env::default()).unwrap();
         let env = [("OPENAI_API_KEY", "k"), ("HOOK", "secret"), ("OTHER", "x"), ("HOME", "/h")];
         let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        Launcher { repo: "/r".into(), config, env }
+        Launcher { repo: "/r".into(), config: Arc::new(config), env: Arc::new(env) }
     }
 
     // covers: SU-01, SE-02

@@ -80,7 +80,7 @@ impl Listener {
             return;
         }
         self.write_at = boottime().after(WRITE_EVERY);
-        match self.folder.publish_json("usage.json", &file) {
+        match self.folder.publish_json_lazily("usage.json", &file) {
             Ok(()) => self.written = file,
             Err(cause) => {
                 let folder = self.folder.path().display();

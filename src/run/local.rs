@@ -4,15 +4,16 @@ use super::executor::{CancelOutcome, Executor, Held, HeldState, RunError, Ticket
 use super::exit::{ExitRecord, How};
 use super::folder::{Folder, Stop};
 use super::observe::{Watched, observe};
+use super::spare::{Order, Spares};
 use super::spec::{RunFile, RunSpec};
 use super::usage;
 use crate::clock::wall;
 use crate::model::{RunEvent, RunId};
 use nix::sys::signal::Signal;
 use std::collections::HashMap;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,6 +35,8 @@ pub struct LocalExecutor {
     shim: PathBuf,
     stuck_after: Duration,
     events: UnboundedSender<RunEvent>,
+    /// Without one every run waits for its own shim to load.
+    spares: Option<Spares>,
     runtime: Handle,
     /// The runs that have an observer or had one, until their end is acknowledged.
     watched: Mutex<HashMap<RunId, AbortHandle>>,
@@ -48,6 +51,7 @@ impl LocalExecutor {
             shim,
             stuck_after: STUCK_AFTER,
             events,
+            spares: None,
             runtime: Handle::current(),
             watched: Mutex::default(),
         }
@@ -56,6 +60,12 @@ impl LocalExecutor {
     /// How long a shim may be silent; it beats six times as often.
     pub fn stuck_after(mut self, limit: Duration) -> Self {
         self.stuck_after = limit;
+        self
+    }
+
+    /// Shared by all executors of the process.
+    pub fn spares(mut self, spares: Spares) -> Self {
+        self.spares = Some(spares);
         self
     }
 
@@ -91,11 +101,11 @@ impl LocalExecutor {
     }
 
     fn intend(&self, folder: &Folder, spec: &RunSpec) -> io::Result<()> {
-        if folder.has("run.json") {
+        // One that was started keeps what it has: it is never started again, and its intent is only for people then.
+        if folder.intent().is_ok() || (folder.has("run.json") && folder.was_started()) {
             return Ok(());
         }
         DirBuilder::new().recursive(true).mode(0o700).create(folder.path())?;
-        File::open(&self.runs)?.sync_all()?;
         if !spec.spawn.prompt.is_empty() {
             folder.publish("prompt.md", spec.spawn.prompt.as_bytes())?;
         }
@@ -104,30 +114,51 @@ impl LocalExecutor {
         let resume = spec.spawn.resume.as_deref();
         let before = resume.and_then(|session| usage::of_session(&self.runs, session));
         let run = RunFile::new(spec, &folder.prompt(), beat_ms, before, wall());
-        folder.publish_json("run.json", &run)
+        folder.publish_json_lazily("run.json", &run)
+    }
+
+    /// The one that waits, else a new one.
+    fn start_shim(&self, folder: &Folder, spec: &RunSpec) -> io::Result<Child> {
+        let _context = self.runtime.enter();
+        let order = Order { folder: folder.path().to_owned(), env: environment(spec) };
+        let shim = match self.spares.as_ref().and_then(|own| own.start(&self.shim, &order)) {
+            Some(shim) => shim,
+            None => self.new_shim(folder, order.env)?,
+        };
+        if let Some(spares) = &self.spares {
+            spares.prepare(&self.shim, &self.runtime);
+        }
+        Ok(shim)
     }
 
     /// The shim's environment is the child's, so it is exactly the run's.
-    fn start_shim(&self, folder: &Folder, spec: &RunSpec) -> io::Result<Child> {
-        let _context = self.runtime.enter();
-        let complaints = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(folder.path().join("shim.log"))?;
+    fn new_shim(&self, folder: &Folder, env: Vec<(String, String)>) -> io::Result<Child> {
         Command::new(&self.shim)
             .arg("shim")
             .arg(folder.path())
             .env_clear()
-            .envs(spec.env.iter().map(|(name, value)| (name, value)))
-            // What a lost run's processes are found by.
-            .env("AGENCY_RUN", spec.spawn.run.as_str())
-            .env("AGENCY_REPO", &spec.repo)
+            .envs(env)
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(complaints)
+            .stderr(folder.complaints()?)
             .spawn()
+    }
+
+    /// From here on a run without lock and record is lost, not forgotten. The mark is the one file of a run that must be on
+    /// disk soon: after a power failure only it tells a run that was started from one that was not. It is synced beside the
+    /// work, since between the start and any mark there is a moment in any case.
+    fn mark_started(&self, folder: &Folder) -> io::Result<()> {
+        folder.publish("started", b"")?;
+        let folders = [folder.path().to_owned(), self.runs.clone()];
+        self.runtime.spawn_blocking(move || {
+            for folder in folders {
+                if let Err(cause) = File::open(&folder).and_then(|folder| folder.sync_all()) {
+                    tracing::warn!(folder = %folder.display(), %cause, "a start is not on disk");
+                }
+            }
+        });
+        Ok(())
     }
 
     fn held(&self, folder: &Folder) -> Option<HeldState> {
@@ -177,8 +208,7 @@ impl Executor for LocalExecutor {
             .start_shim(&folder, spec)
             .map_err(|cause| RunError::Shim { path: self.shim.clone(), cause })?;
         self.watch(&mut watched, run, &folder, Some(shim));
-        // From here on a run without lock and record is lost, not forgotten.
-        folder.publish("started", b"").map_err(|cause| bad(&folder, cause))?;
+        self.mark_started(&folder).map_err(|cause| bad(&folder, cause))?;
         Ok(Ticket::Started)
     }
 
@@ -230,6 +260,7 @@ impl Executor for LocalExecutor {
         if !folder.has("exit.json") {
             return Err(RunError::Unknown { run: run.clone() });
         }
+        // Lost with the power it is only told again.
         folder.publish("seen", b"").map_err(|cause| bad(&folder, cause))?;
         self.watched().remove(run);
         Ok(())
@@ -244,6 +275,15 @@ impl Drop for LocalExecutor {
 
 fn bad(folder: &Folder, cause: io::Error) -> RunError {
     RunError::Folder { path: folder.path().to_owned(), cause }
+}
+
+fn environment(spec: &RunSpec) -> Vec<(String, String)> {
+    let mut env = spec.env.clone();
+    env.retain(|(name, _)| name != "AGENCY_RUN" && name != "AGENCY_REPO");
+    // What a lost run's processes are found by.
+    env.push(("AGENCY_RUN".to_owned(), spec.spawn.run.to_string()));
+    env.push(("AGENCY_REPO".to_owned(), spec.repo.display().to_string()));
+    env
 }
 
 /// Rounded up: a short grace is not none.

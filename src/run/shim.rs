@@ -1,4 +1,4 @@
-//! `agency shim FOLDER`: the small process that keeps one run and outlives the daemon. It knows no protocol and no agent.
+//! `agency shim FOLDER` (or `-`, for a spare one): the small process that keeps one run and outlives the daemon. It knows no protocol and no agent.
 //!
 //! It holds the run's lock for its whole life, starts the child with exactly its own environment, and leaves `exit.json`.
 
@@ -6,13 +6,14 @@ use super::beat::Beat;
 use super::exit::{ExitRecord, How};
 use super::folder::{Alive, Folder, Lock};
 use super::signals::Signals;
+use super::spare;
 use super::spec::{RunFile, VERSION};
 use super::supervise::{End, Supervisor};
 use super::tree::ProcessId;
 use crate::clock::{boot_id, boottime, wall};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
-use nix::unistd::{Pid, setsid};
+use nix::unistd::{Pid, dup2_stderr, setsid};
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -29,24 +30,50 @@ const RECORD_PAUSE: Duration = Duration::from_secs(1);
 /// macOS counts bytes, everybody else kilobytes.
 const RSS_UNITS_PER_KB: u64 = if cfg!(target_os = "macos") { 1024 } else { 1 };
 
-/// The folder, if this process was started as `agency shim FOLDER`.
-pub fn folder_from_args() -> Option<PathBuf> {
+/// What a process is for that was started as a shim.
+#[derive(Debug)]
+pub enum Duty {
+    /// `agency shim FOLDER`: keep this run. Its environment is the run's.
+    Keep(PathBuf),
+    /// `agency shim -`: wait until a run is named.
+    Wait,
+}
+
+/// `None`: this process is no shim.
+pub fn duty() -> Option<Duty> {
     let mut args = std::env::args_os().skip(1);
     let verb = args.next()?;
     let folder = args.next()?;
-    (verb == "shim" && args.next().is_none()).then(|| folder.into())
+    let duty = if folder == spare::WAIT { Duty::Wait } else { Duty::Keep(folder.into()) };
+    (verb == "shim" && args.next().is_none()).then_some(duty)
 }
 
 /// Runs until no process of the run is left.
-pub fn main(folder: &Path) -> ExitCode {
-    match keep(&Folder::new(folder)) {
+pub fn main(duty: Duty) -> ExitCode {
+    leave_the_daemon();
+    let kept = match duty {
+        Duty::Keep(folder) => keep(&Folder::new(folder), None),
+        Duty::Wait => match spare::wait() {
+            Some(order) => enter(&order.folder)
+                .and_then(|()| keep(&Folder::new(order.folder), Some(&order.env))),
+            None => Ok(()),
+        },
+    };
+    match kept {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(3),
     }
 }
 
-fn keep(folder: &Folder) -> io::Result<()> {
-    leave_the_daemon();
+/// As the daemon starts a shim in its folder: there, with its complaints kept.
+fn enter(folder: &Path) -> io::Result<()> {
+    std::env::set_current_dir(folder)?;
+    dup2_stderr(Folder::new(folder).complaints()?)?;
+    Ok(())
+}
+
+/// `env`: the child's environment, where it is not our own.
+fn keep(folder: &Folder, env: Option<&Environment>) -> io::Result<()> {
     let Some(lock) = take_lock(folder)? else { return Ok(()) };
     if folder.has("exit.json") {
         return Ok(());
@@ -58,7 +85,9 @@ fn keep(folder: &Folder) -> io::Result<()> {
     let record = match readable(folder) {
         Ok(run) => {
             let mut beat = Beat::new(folder.open_beat()?, Duration::from_millis(run.beat_ms));
-            let record = run_to_its_end(folder, &run, signals, &mut beat, &mut alive, &lock)?;
+            let child = || start(&run, env);
+            let record =
+                run_to_its_end(folder, &run, child, signals, &mut beat, &mut alive, &lock)?;
             return leave(folder, &record, || beat.if_due());
         }
         Err(why) => ExitRecord::new(How::FailedToStart(why), wall()),
@@ -95,6 +124,7 @@ fn readable(folder: &Folder) -> Result<RunFile, String> {
 fn run_to_its_end(
     folder: &Folder,
     run: &RunFile,
+    start: impl FnOnce() -> Result<Child, String>,
     signals: Signals,
     beat: &mut Beat,
     alive: &mut Alive,
@@ -104,7 +134,7 @@ fn run_to_its_end(
         return Ok(ExitRecord::new(How::Stopped(stop.why), wall()));
     }
     let started = boottime();
-    let child = match start(run) {
+    let child = match start() {
         Ok(child) => child,
         Err(cause) => return Ok(ExitRecord::new(How::FailedToStart(cause), wall())),
     };
@@ -118,9 +148,15 @@ fn run_to_its_end(
     Ok(record)
 }
 
-fn start(run: &RunFile) -> Result<Child, String> {
+type Environment = [(String, String)];
+
+fn start(run: &RunFile, env: Option<&Environment>) -> Result<Child, String> {
     let (program, args) = run.argv.split_first().ok_or("the command is empty")?;
-    Command::new(program)
+    let mut command = Command::new(program);
+    if let Some(env) = env {
+        command.env_clear().envs(env.iter().map(|(name, value)| (name, value)));
+    }
+    command
         .args(args)
         .current_dir(&run.dir)
         .stdin(Stdio::null())
@@ -151,11 +187,11 @@ fn record_of(end: End) -> ExitRecord {
 /// An unwritten record makes the run lost, so it is worth waiting for.
 fn leave(folder: &Folder, record: &ExitRecord, mut meanwhile: impl FnMut()) -> io::Result<()> {
     for _ in 1..RECORD_TRIES {
-        if folder.publish_json("exit.json", record).is_ok() {
+        if folder.publish_json_lazily("exit.json", record).is_ok() {
             return Ok(());
         }
         meanwhile();
         std::thread::sleep(RECORD_PAUSE);
     }
-    folder.publish_json("exit.json", record)
+    folder.publish_json_lazily("exit.json", record)
 }

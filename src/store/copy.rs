@@ -1,7 +1,7 @@
 //! Keeps a copy of a repository's file under a free name. It never overwrites and never removes the original.
 
 use super::{
-    StoreError,
+    StoreError, Unsynced,
     rename::{Moved, Renames},
     spot::{Found, Spot, safe_name},
 };
@@ -32,8 +32,9 @@ pub fn copy(
     to: &RelPath,
     seen: &Digest,
     limit: u64,
+    unsynced: &mut Unsynced,
 ) -> Result<Copied, StoreError> {
-    if let Some(path) = find_copy(root, to, seen, limit)? {
+    if let Some(path) = find_copy(root, to, seen, limit, unsynced)? {
         return Ok(Copied::Same(path));
     }
     let Some(source) = Spot::find(root, from)? else { return Ok(Copied::Changed) };
@@ -44,11 +45,11 @@ pub fn copy(
     let place = Spot::make(root, to)?;
     let temp = place.beside(format!(".agency-tmp-copy-{}", safe_name(seen.as_str())));
     temp.unlink()?;
-    if fill(&temp, file, limit)? != *seen {
+    if fill(&temp, file, limit, unsynced)? != *seen {
         temp.unlink()?;
         return Ok(Copied::Changed);
     }
-    publish(&temp, to).map(Copied::New)
+    publish(&temp, to, unsynced).map(Copied::New)
 }
 
 /// An earlier call may have made the copy already, whatever the original is by now.
@@ -57,6 +58,7 @@ fn find_copy(
     to: &RelPath,
     seen: &Digest,
     limit: u64,
+    unsynced: &mut Unsynced,
 ) -> Result<Option<RelPath>, StoreError> {
     let Some(place) = Spot::find(root, to)? else { return Ok(None) };
     for path in names(to) {
@@ -65,14 +67,19 @@ fn find_copy(
             return Ok(None);
         }
         if spot.digest(limit)?.as_ref() == Some(seen) {
-            spot.sync_dir()?;
+            spot.note_dir(unsynced)?;
             return Ok(Some(path));
         }
     }
     Ok(None)
 }
 
-fn fill(temp: &Spot, file: File, limit: u64) -> Result<Digest, StoreError> {
+fn fill(
+    temp: &Spot,
+    file: File,
+    limit: u64,
+    unsynced: &mut Unsynced,
+) -> Result<Digest, StoreError> {
     let mut to = temp.create(0o644)?;
     let mut file = file.take(limit.saturating_add(1));
     let mut hasher = Sha256::new();
@@ -85,15 +92,15 @@ fn fill(temp: &Spot, file: File, limit: u64) -> Result<Digest, StoreError> {
         hasher.update(&piece[..count]);
         to.write_all(&piece[..count]).map_err(temp.failed("write"))?;
     }
-    to.sync_all().map_err(temp.failed("sync"))?;
+    unsynced.note(&to, &temp.path())?;
     Ok(Digest::finish(hasher))
 }
 
-fn publish(temp: &Spot, to: &RelPath) -> Result<RelPath, StoreError> {
+fn publish(temp: &Spot, to: &RelPath, unsynced: &mut Unsynced) -> Result<RelPath, StoreError> {
     for path in names(to) {
         let place = temp.beside(path.file_name());
         if Renames::Flags.to_free(temp, &place)? == Moved::Done {
-            place.sync_dir()?;
+            place.note_dir(unsynced)?;
             return Ok(path);
         }
     }
@@ -122,7 +129,15 @@ mod tests {
     }
 
     fn copy_flag(root: &Path, seen: &[u8]) -> Copied {
-        copy(root, &path("flag.json"), &path("log/flag.json"), &Digest::of(seen), 100).unwrap()
+        copy(
+            root,
+            &path("flag.json"),
+            &path("log/flag.json"),
+            &Digest::of(seen),
+            100,
+            &mut Unsynced::default(),
+        )
+        .unwrap()
     }
 
     #[test]

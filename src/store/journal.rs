@@ -14,7 +14,7 @@ pub use line::{LINE_MAX, Record};
 pub use read::{Verified, tail, verify};
 
 use super::{
-    StoreError,
+    StoreError, Unsynced,
     spot::{make_dir, sync_dir},
 };
 use crate::model::Timestamp;
@@ -116,6 +116,11 @@ impl Journal {
             self.anchor_sometimes();
         }
         Ok(self.head.n)
+    }
+
+    /// For a sync beside the work: everything appended so far is on disk when that ends.
+    pub fn note_in(&self, unsynced: &mut Unsynced) -> Result<(), StoreError> {
+        unsynced.note(&self.file, &segment::path(&self.dir, self.segment))
     }
 
     pub fn should_rotate(&self) -> bool {

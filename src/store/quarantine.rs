@@ -1,10 +1,9 @@
 //! Where everything goes that was taken away, each with a note on what it was. It never decides that something must go.
 
 use super::{
-    Kind, SEEN_MAX, StoreError,
+    Kind, SEEN_MAX, StoreError, Unsynced,
     rename::{Moved, to_ours},
     spot::{Found, Spot, make_dir, safe_name},
-    write_atomic,
 };
 use crate::model::{Digest, Key, RelPath};
 use nix::{errno::Errno, fcntl, unistd};
@@ -108,14 +107,50 @@ impl Quarantine {
         from: &Spot,
         label: &Label<'_>,
     ) -> Result<QuarantineEntry, StoreError> {
-        make_dir(&self.dir)?;
-        let Some((content, entry)) = self.take_in(from, label)? else {
-            let gone = || from.failed("keep")(io::Error::from(io::ErrorKind::NotFound));
-            return self.find(label.key, label.path)?.ok_or_else(gone);
-        };
-        let entry = self.publish(&content, entry)?;
+        let mut unsynced = Unsynced::default();
+        let (content, entry) = self.keep_unsynced(from, label, &mut unsynced)?;
+        unsynced.sync()?;
         self.release(from, &content, &entry)?;
         Ok(entry)
+    }
+
+    /// The same, but what was copied stays where it is until all is on disk.
+    pub(super) fn keep_for_later(
+        &self,
+        from: &Spot,
+        label: &Label<'_>,
+        unsynced: &mut Unsynced,
+    ) -> Result<QuarantineEntry, StoreError> {
+        let mut own = Unsynced::default();
+        let (content, entry) = self.keep_unsynced(from, label, &mut own)?;
+        match content {
+            Content::Copied(_) => {
+                own.leave(from.path());
+                unsynced.join(own);
+            }
+            // Its note must be safe before it moves.
+            Content::Moved | Content::Nothing => {
+                own.sync()?;
+                self.release(from, &content, &entry)?;
+            }
+        }
+        Ok(entry)
+    }
+
+    fn keep_unsynced(
+        &self,
+        from: &Spot,
+        label: &Label<'_>,
+        unsynced: &mut Unsynced,
+    ) -> Result<(Content, QuarantineEntry), StoreError> {
+        make_dir(&self.dir)?;
+        let Some((content, entry)) = self.take_in(from, label, unsynced)? else {
+            let gone = || from.failed("keep")(io::Error::from(io::ErrorKind::NotFound));
+            let entry = self.find(label.key, label.path)?.ok_or_else(gone)?;
+            return Ok((Content::Nothing, entry));
+        };
+        let entry = self.publish(&content, entry, unsynced)?;
+        Ok((content, entry))
     }
 
     /// Copies what can be copied to a temporary file, and describes it. `None` if nothing is there.
@@ -123,20 +158,24 @@ impl Quarantine {
         &self,
         from: &Spot,
         label: &Label<'_>,
+        unsynced: &mut Unsynced,
     ) -> Result<Option<(Content, QuarantineEntry)>, StoreError> {
         let mut entry = describe(label);
         let content = match from.look()? {
             Found::Absent => return Ok(None),
             Found::Plain { file, size } if size <= SEEN_MAX || label.share == Share::Excerpt => {
                 entry.size = size;
-                Content::Copied(self.copy_in(from, file, label.share, &mut entry)?)
+                let copy = self.copy_in(from, file, label.share, &mut entry, unsynced)?;
+                Content::Copied(copy)
             }
             Found::Plain { size, .. } | Found::Sealed { size } => moved(from, size, &mut entry),
             Found::Other(Kind::Directory) => {
                 entry.kind = Kind::Directory;
                 moved(from, 0, &mut entry)
             }
-            Found::Other(Kind::Symlink) => Content::Copied(self.copy_link(from, &mut entry)?),
+            Found::Other(Kind::Symlink) => {
+                Content::Copied(self.copy_link(from, &mut entry, unsynced)?)
+            }
             Found::Other(kind) => {
                 entry.kind = kind;
                 Content::Nothing
@@ -151,6 +190,7 @@ impl Quarantine {
         file: File,
         share: Share,
         entry: &mut QuarantineEntry,
+        unsynced: &mut Unsynced,
     ) -> Result<Spot, StoreError> {
         let limit = if share == Share::Whole { u64::MAX } else { KEEP_MAX };
         let (temp, mut to) = self.temp(&entry.key)?;
@@ -166,7 +206,7 @@ impl Quarantine {
             to.write_all(&piece[..count]).map_err(temp.failed("write"))?;
             entry.kept += count as u64;
         }
-        to.sync_all().map_err(temp.failed("sync"))?;
+        unsynced.note(&to, &temp.path())?;
         entry.size = entry.size.max(entry.kept);
         if entry.kept == entry.size {
             entry.digest = Some(Digest::finish(hasher));
@@ -175,11 +215,16 @@ impl Quarantine {
     }
 
     /// Of a link its target's name is kept.
-    fn copy_link(&self, from: &Spot, entry: &mut QuarantineEntry) -> Result<Spot, StoreError> {
+    fn copy_link(
+        &self,
+        from: &Spot,
+        entry: &mut QuarantineEntry,
+        unsynced: &mut Unsynced,
+    ) -> Result<Spot, StoreError> {
         let target = fcntl::readlinkat(from.dir(), from.name()).map_err(from.failed("read"))?;
         let (temp, mut to) = self.temp(&entry.key)?;
         to.write_all(target.as_bytes()).map_err(temp.failed("write"))?;
-        to.sync_all().map_err(temp.failed("sync"))?;
+        unsynced.note(&to, &temp.path())?;
         entry.kind = Kind::Symlink;
         entry.size = target.len() as u64;
         entry.kept = entry.size;
@@ -198,25 +243,49 @@ impl Quarantine {
         &self,
         content: &Content,
         mut entry: QuarantineEntry,
+        unsynced: &mut Unsynced,
     ) -> Result<QuarantineEntry, StoreError> {
         let fresh = self.choose_name(&mut entry)?;
         let place = Spot::at(&self.dir, &entry.name)?;
         match content {
-            Content::Copied(temp) if fresh => {
+            // Over an earlier copy too: a power failure may have left its name and not its bytes.
+            Content::Copied(temp) => {
                 if to_ours(temp, &place)? != Moved::Done {
                     return Err(StoreError::InTheWay { path: place.path() });
                 }
+                place.note_dir(unsynced)?;
             }
-            Content::Copied(temp) => temp.unlink()?,
             // Without a note it is a copy that a crash cut off; its original is still where it was.
             Content::Moved if fresh => place.unlink()?,
             Content::Moved | Content::Nothing => {}
         }
         if fresh {
             let note = serde_json::to_vec_pretty(&entry).expect("a note has only string keys");
-            write_atomic(&self.note_path(&entry.name), &note)?;
+            self.write_note(&place, &note, unsynced)?;
         }
         Ok(entry)
+    }
+
+    fn write_note(
+        &self,
+        place: &Spot,
+        note: &[u8],
+        unsynced: &mut Unsynced,
+    ) -> Result<(), StoreError> {
+        let named = |ending: &str| {
+            let mut name = place.name().to_owned();
+            name.push(ending);
+            place.beside(name)
+        };
+        let (whole, temp) = (named(".json"), named(".json.tmp"));
+        temp.unlink()?;
+        let mut file = temp.create(0o644)?;
+        file.write_all(note).map_err(temp.failed("write"))?;
+        unsynced.note(&file, &whole.path())?;
+        if to_ours(&temp, &whole)? != Moved::Done {
+            return Err(StoreError::InTheWay { path: whole.path() });
+        }
+        place.note_dir(unsynced)
     }
 
     /// False if this very thing has its note already.

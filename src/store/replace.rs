@@ -1,7 +1,7 @@
 //! Files written whole or not at all. What lay there and was not expected is kept; nothing here decides what to write.
 
 use super::{
-    Quarantine, SEEN_MAX, StoreError,
+    Quarantine, SEEN_MAX, StoreError, Unsynced,
     quarantine::{Label, Share},
     rename::{Exchanged, Moved, Renames, to_ours},
     spot::{Found, Kind, Spot, parent, safe_name, sync_dir},
@@ -63,6 +63,8 @@ pub enum Replaced {
 }
 
 /// Puts `bytes` at `path` in a repository. `seen` is what we last read there, `None` if nothing was there.
+///
+/// A power failure before `unsynced` is synced may leave an empty file; done again with the same key it is whole.
 pub fn replace(
     root: &Path,
     path: &RelPath,
@@ -70,9 +72,10 @@ pub fn replace(
     seen: Option<&Digest>,
     quarantine: &Quarantine,
     key: &Key,
+    unsynced: &mut Unsynced,
 ) -> Result<Replaced, StoreError> {
     let target = Spot::make(root, path)?;
-    Replacement::new(target, path, bytes, seen, quarantine, key).run()
+    Replacement::new(target, path, bytes, seen, quarantine, key).run(unsynced)
 }
 
 struct Replacement<'a> {
@@ -106,15 +109,15 @@ impl<'a> Replacement<'a> {
         Self { target, temp, old, path, bytes, seen, quarantine, key, renames, kept: None }
     }
 
-    fn run(mut self) -> Result<Replaced, StoreError> {
+    fn run(mut self, unsynced: &mut Unsynced) -> Result<Replaced, StoreError> {
         self.clear_leftovers()?;
         let ours = Digest::of(self.bytes);
         let outcome = if self.target.digest(self.bytes.len() as u64)? == Some(ours) {
-            self.target.sync_dir()?;
+            self.target.note_dir(unsynced)?;
             self.said_before()?
         } else {
-            self.write_temp()?;
-            self.publish()?;
+            self.write_temp(unsynced)?;
+            self.publish(unsynced)?;
             Replaced::Written
         };
         Ok(self.kept.unwrap_or(outcome))
@@ -148,7 +151,7 @@ impl<'a> Replacement<'a> {
         Ok(self.bytes.starts_with(&part))
     }
 
-    fn write_temp(&self) -> Result<(), StoreError> {
+    fn write_temp(&self, unsynced: &mut Unsynced) -> Result<(), StoreError> {
         let mode = match self.target.stat()? {
             Some((Kind::File, stat)) => Some(stat.st_mode & 0o777),
             _ => None,
@@ -158,17 +161,18 @@ impl<'a> Replacement<'a> {
             fchmod(&file, Mode::from_bits_truncate(mode))
                 .map_err(self.temp.failed("set mode of"))?;
         }
-        file.write_all(self.bytes).and_then(|()| file.sync_all()).map_err(self.temp.failed("write"))
+        file.write_all(self.bytes).map_err(self.temp.failed("write"))?;
+        unsynced.note(&file, &self.target.path())
     }
 
-    fn publish(&mut self) -> Result<(), StoreError> {
+    fn publish(&mut self, unsynced: &mut Unsynced) -> Result<(), StoreError> {
         for _ in 0..TRIES {
             if self.renames.to_free(&self.temp, &self.target)? == Moved::Done {
-                return self.target.sync_dir();
+                return self.target.note_dir(unsynced);
             }
             match self.renames.exchange(&self.temp, &self.target)? {
                 Exchanged::Done => {
-                    self.target.sync_dir()?;
+                    self.target.note_dir(unsynced)?;
                     return self.settle(&self.temp.clone());
                 }
                 Exchanged::Gone => {}

@@ -1,6 +1,6 @@
 //! One name in one open directory, so that nobody can swap a directory under us. It does not judge what lies there.
 
-use super::StoreError;
+use super::{StoreError, Unsynced};
 use crate::model::{Digest, RelPath};
 use nix::{
     errno::Errno,
@@ -220,6 +220,11 @@ impl Spot {
 
     pub(super) fn sync_dir(&self) -> Result<(), StoreError> {
         self.dir().sync_all().map_err(StoreError::io("sync", &self.dir.path))
+    }
+
+    /// The folder's names reach the disk with the rest.
+    pub(super) fn note_dir(&self, unsynced: &mut Unsynced) -> Result<(), StoreError> {
+        unsynced.note(self.dir(), &self.dir.path)
     }
 
     pub(super) fn failed<E: Into<std::io::Error>>(

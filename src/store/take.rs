@@ -1,7 +1,7 @@
 //! Takes a refused or consumed file away without ever taking a newer one. It does not judge files.
 
 use super::{
-    Quarantine, QuarantineEntry, SEEN_MAX, StoreError,
+    Quarantine, QuarantineEntry, SEEN_MAX, StoreError, Unsynced,
     quarantine::{Label, Share},
     rename::{Moved, Renames, to_ours},
     spot::{Spot, make_dir, safe_name},
@@ -20,19 +20,29 @@ pub enum Taken {
     Absent,
 }
 
+/// Where a file goes that is taken away.
+#[derive(Clone, Copy, Debug)]
+pub struct Shelf<'a> {
+    /// On the file system of the repository: where it is looked at first.
+    pub aside: &'a Path,
+    /// Where it stays.
+    pub quarantine: &'a Quarantine,
+}
+
 /// Takes the file at `path` away. `seen` is what was judged; `None` takes whatever lies there (links, pipes, too large).
 ///
-/// `aside` is a directory on the file system of the repository. What lies there under `key` is continued with.
+/// What lies aside under `key` is continued with.
 pub fn take(
     root: &Path,
     path: &RelPath,
     seen: Option<&Digest>,
-    aside: &Path,
-    quarantine: &Quarantine,
+    shelf: Shelf<'_>,
     key: &Key,
     why: &str,
+    unsynced: &mut Unsynced,
 ) -> Result<Taken, StoreError> {
-    Taking { root, path, seen, aside, quarantine, key, why }.run()
+    let Shelf { aside, quarantine } = shelf;
+    Taking { root, path, seen, aside, quarantine, key, why }.run(unsynced)
 }
 
 struct Taking<'a> {
@@ -46,7 +56,7 @@ struct Taking<'a> {
 }
 
 impl Taking<'_> {
-    fn run(&self) -> Result<Taken, StoreError> {
+    fn run(&self, unsynced: &mut Unsynced) -> Result<Taken, StoreError> {
         make_dir(self.aside)?;
         let aside = Spot::at(self.aside, safe_name(self.key.as_str()))?;
         let target = Spot::find(self.root, self.path)?;
@@ -54,23 +64,29 @@ impl Taking<'_> {
         // Done before: only the `done` was lost. Whatever lies at the path by now is another file. A directory that could
         // not be moved into quarantine still lies aside then, which is why its note is asked for first.
         if let Some(entry) = self.quarantine.find(self.key, self.path)? {
-            return self.finish(entry, [Some(&aside), hidden.as_ref()]);
+            return self.finish(entry, [Some(&aside), hidden.as_ref()], unsynced);
         }
         if aside.exists()? {
-            return self.judge(&aside);
+            return self.judge(&aside, unsynced);
         }
         let (Some(target), Some(hidden)) = (target, hidden) else { return Ok(Taken::Absent) };
         if hidden.exists()? {
-            return self.judge(&hidden);
+            return self.judge(&hidden, unsynced);
         }
-        self.set_aside(&target, &aside, &hidden)
+        self.set_aside(&target, &aside, &hidden, unsynced)
     }
 
     fn hidden_name(&self) -> String {
         format!(".agency-aside-{}", safe_name(self.key.as_str()))
     }
 
-    fn set_aside(&self, target: &Spot, aside: &Spot, hidden: &Spot) -> Result<Taken, StoreError> {
+    fn set_aside(
+        &self,
+        target: &Spot,
+        aside: &Spot,
+        hidden: &Spot,
+        unsynced: &mut Unsynced,
+    ) -> Result<Taken, StoreError> {
         let mut place = aside;
         let mut moved = to_ours(target, aside)?;
         if moved == Moved::Apart {
@@ -79,9 +95,9 @@ impl Taking<'_> {
         }
         match moved {
             Moved::Done => {
-                place.sync_dir()?;
-                target.sync_dir()?;
-                self.judge(place)
+                place.note_dir(unsynced)?;
+                target.note_dir(unsynced)?;
+                self.judge(place, unsynced)
             }
             Moved::Gone => Ok(Taken::Absent),
             Moved::Taken | Moved::Apart => Err(StoreError::InTheWay { path: place.path() }),
@@ -89,38 +105,51 @@ impl Taking<'_> {
     }
 
     /// What we hold cannot change its name any more; now look whether it is what we meant.
-    fn judge(&self, held: &Spot) -> Result<Taken, StoreError> {
-        let Some(seen) = self.seen else { return self.keep(held, Share::Excerpt).map(Taken::Kept) };
+    fn judge(&self, held: &Spot, unsynced: &mut Unsynced) -> Result<Taken, StoreError> {
+        let Some(seen) = self.seen else {
+            return self.keep(held, Share::Excerpt, unsynced).map(Taken::Kept);
+        };
         if held.digest(SEEN_MAX)?.as_ref() == Some(seen) {
-            return self.keep(held, Share::Excerpt).map(Taken::Kept);
+            return self.keep(held, Share::Excerpt, unsynced).map(Taken::Kept);
         }
         let target = Spot::make(self.root, self.path)?;
         match Renames::Flags.to_free(held, &target)? {
             Moved::Done => {
-                target.sync_dir()?;
+                target.note_dir(unsynced)?;
                 Ok(Taken::PutBack)
             }
-            Moved::Taken => self.keep(held, Share::Whole).map(Taken::Superseded),
+            Moved::Taken => self.keep(held, Share::Whole, unsynced).map(Taken::Superseded),
             Moved::Gone | Moved::Apart => Err(StoreError::Contended { path: held.path() }),
         }
     }
 
-    fn keep(&self, held: &Spot, share: Share) -> Result<QuarantineEntry, StoreError> {
+    /// Aside, in our own folder, the original may wait until its copy is on disk. In the repository it would be in the way.
+    fn keep(
+        &self,
+        held: &Spot,
+        share: Share,
+        unsynced: &mut Unsynced,
+    ) -> Result<QuarantineEntry, StoreError> {
         let digest = self.seen.filter(|_| share == Share::Excerpt);
         let label = Label { path: self.path, key: self.key, why: self.why, digest, share };
-        self.quarantine.keep_at(held, &label)
+        if held.path().starts_with(self.aside) {
+            self.quarantine.keep_for_later(held, &label, unsynced)
+        } else {
+            self.quarantine.keep_at(held, &label)
+        }
     }
 
     fn finish(
         &self,
         entry: QuarantineEntry,
         held: [Option<&Spot>; 2],
+        unsynced: &mut Unsynced,
     ) -> Result<Taken, StoreError> {
         let superseded = self.seen.is_some() && entry.digest.as_ref() != self.seen;
         let share = if superseded { Share::Whole } else { Share::Excerpt };
         for spot in held.into_iter().flatten() {
             if spot.exists()? {
-                self.keep(spot, share)?;
+                self.keep(spot, share, unsynced)?;
             }
         }
         Ok(if superseded { Taken::Superseded(entry) } else { Taken::Kept(entry) })

@@ -1,17 +1,21 @@
 //! The folders outside the tree whose change means "look again at the checkout". It does not know what git keeps there.
 
 use super::canary;
+use super::known::is_proven;
 use super::scan::FolderId;
+use crate::clock;
 use crate::model::Ticks;
 use crate::read::Stamp;
 use std::collections::hash_map::DefaultHasher;
-use std::fs::{DirEntry, read_dir};
+use std::ffi::{OsStr, OsString};
+use std::fs::read_dir;
 use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(super) struct Extra {
     pub(super) folders: Vec<PathBuf>,
+    listed: Vec<Listed>,
     print: Option<u64>,
     /// When to tell; a burst of events is told once.
     due: Option<Ticks>,
@@ -19,7 +23,7 @@ pub(super) struct Extra {
 
 impl Extra {
     pub(super) fn new(folders: Vec<PathBuf>) -> Self {
-        Self { folders, print: None, due: None }
+        Self { folders, listed: Vec::new(), print: None, due: None }
     }
 
     pub(super) fn heard(&mut self, now: Ticks, settle: Duration) {
@@ -48,24 +52,42 @@ impl Extra {
         due
     }
 
-    fn look(&self) -> u64 {
-        self.folders.iter().fold(0, |sum, folder| sum.wrapping_mul(31).wrapping_add(print(folder)))
+    fn look(&mut self) -> u64 {
+        self.listed.resize_with(self.folders.len(), Listed::default);
+        let folders = self.folders.iter().zip(&mut self.listed);
+        folders.fold(0, |sum, (folder, listed)| {
+            sum.wrapping_mul(31).wrapping_add(listed.print(folder))
+        })
     }
 }
 
-/// The same whatever order the entries come in.
-fn print(folder: &Path) -> u64 {
-    let entries = read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-    entries
-        .filter(|entry| entry.file_name() != canary::NAME)
-        .map(|entry| print_entry(&entry))
-        .fold(u64::from(folder.exists()), |sum, entry| sum.wrapping_add(entry))
+/// The names in a folder as long as its stamp stands: to open it would be an event, in this process too.
+#[derive(Default)]
+struct Listed {
+    stamp: Option<Stamp>,
+    names: Vec<OsString>,
 }
 
-fn print_entry(entry: &DirEntry) -> u64 {
+impl Listed {
+    /// The same whatever order the entries come in.
+    fn print(&mut self, folder: &Path) -> u64 {
+        let stamp = folder.metadata().ok().map(|meta| Stamp::of(&meta));
+        if stamp.is_none() || stamp != self.stamp {
+            let entries = read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+            let names = entries.map(|entry| entry.file_name());
+            self.names = names.filter(|name| name != canary::NAME).collect();
+            // A young stamp may stand although more names came.
+            self.stamp = stamp.filter(|stamp| is_proven(*stamp, clock::now().wall));
+        }
+        let prints = self.names.iter().map(|name| print_entry(folder, name));
+        prints.fold(u64::from(stamp.is_some()), u64::wrapping_add)
+    }
+}
+
+fn print_entry(folder: &Path, name: &OsStr) -> u64 {
     let mut hasher = DefaultHasher::new();
-    entry.file_name().hash(&mut hasher);
-    if let Ok(meta) = entry.metadata() {
+    name.hash(&mut hasher);
+    if let Ok(meta) = folder.join(name).symlink_metadata() {
         let Stamp { dev, ino, size, mtime_ns, ctime_ns } = Stamp::of(&meta);
         (dev, ino).hash(&mut hasher);
         // What happens inside a folder of this folder is not asked for.

@@ -20,11 +20,11 @@ impl Workspace {
     pub(super) async fn on_request(&mut self, request: Request) -> Result<(), WorkspaceError> {
         let Request { command, reply } = request;
         tracing::info!(verb = ?command.verb, by = %command.by, "asked");
-        self.note(&Entry::Asked { command: command.clone() }, Durability::Synced)?;
+        self.note(&Entry::Asked { command: (*command).clone() }, Durability::Synced)?;
         let answer = match command.verb {
             Verb::Trust => {
                 let answer = self.trust(&command)?;
-                self.answer_trust(command, answer, reply);
+                self.answer_trust(*command, answer, reply);
                 return Ok(());
             }
             Verb::Ack => Some(self.acknowledge(&command)),
@@ -64,11 +64,12 @@ impl Workspace {
     /// For a command line that works without a daemon: judges one command, and starts nothing beyond it.
     pub async fn command(&mut self, command: Command) -> Result<Answer, WorkspaceError> {
         let (reply, mut answer) = oneshot::channel();
-        self.on_request(Request { command, reply }).await?;
+        self.on_request(Request { command: Box::new(command), reply }).await?;
         loop {
             self.apply_pending().await?;
             if let Ok(answer) = answer.try_recv() {
                 self.write_status();
+                self.settle_now()?;
                 return Ok(answer);
             }
             if !self.decide_once()? {

@@ -88,7 +88,7 @@ impl Workspace {
 
     pub(super) async fn look_at_checkout(&mut self) {
         let Some(repo) = &self.hands.git else { return };
-        match repo.checkout().await {
+        match Box::pin(repo.checkout()).await {
             Ok(checkout) => self.absorb_all(&Wake::Checkout(checkout)),
             Err(error) => tracing::warn!(%error, "the checkout cannot be read"),
         }

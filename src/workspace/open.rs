@@ -2,6 +2,7 @@
 
 use super::record::Entry;
 use super::replay::ReplayError;
+use super::settle::{Settling, Unsettled};
 use super::trust::{OWN_CONFIG, Trust};
 use super::{Running, Workspace, WorkspaceError};
 use crate::apply::Hands;
@@ -15,11 +16,12 @@ use crate::model::{
     RunId, Severity, Usage,
 };
 use crate::repository::{Origin, Places, Repository, RepositoryError, StateDir};
-use crate::run::{Executor as _, HeldState, Launcher, LocalExecutor, RunError};
+use crate::run::{Executor as _, HeldState, Launcher, LocalExecutor, RunError, Spares};
 use crate::store::{Durability, Journal, Quarantine, StoreError};
 use crate::watch::{RootWatch, Survey, Watcher};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc::{self, UnboundedSender};
 
@@ -27,14 +29,16 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 #[derive(Clone)]
 pub struct Settings {
     pub state_dir: StateDir,
-    /// The owner's.
-    pub config: Config,
+    /// The owner's. Shared, like everything large that a thousand repositories have in common.
+    pub config: Arc<Config>,
     /// Our own environment.
-    pub env: Vec<(String, String)>,
+    pub env: Arc<Vec<(String, String)>>,
     /// This program, to be started as a shim.
     pub program: PathBuf,
     /// Shared by all repositories of the process.
     pub capacity: Capacity,
+    /// So is the shim that waits for the next run.
+    pub spares: Spares,
     /// How the owner hears of it.
     pub voice: Voice,
     /// What is wrong with the newest configuration, while an older one is in force.
@@ -86,9 +90,10 @@ impl Workspace {
             repository.adopt(now)?;
             origin = Origin::Known;
         }
-        let mut workspace = Self::assemble(repository, git, settings)?;
+        let (mut workspace, unsettled) = Self::assemble(repository, git, settings)?;
         workspace.guard_git(trust)?;
         workspace.close_if_foreign(&origin)?;
+        workspace.redo(unsettled).await;
         workspace.adopt_runs()?;
         workspace.give_up_lost_runs();
         workspace.count_spent();
@@ -99,7 +104,7 @@ impl Workspace {
         repository: Repository,
         git: Option<Repo>,
         settings: &Settings,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<(Self, Unsettled), OpenError> {
         let places = repository.places().clone();
         let (journal, opened) = Journal::open(&places.journal(), &places.pins())?;
         let (run_sender, run_events) = mpsc::unbounded_channel();
@@ -108,12 +113,17 @@ impl Workspace {
         let (config, note) = effective_config(&places, settings);
         let hands = Hands {
             executor: executor(places.runs(), settings, run_sender.clone()),
-            launcher: Launcher { repo: places.root.clone(), config, env: settings.env.clone() },
+            launcher: Launcher {
+                repo: places.root.clone(),
+                config,
+                env: Arc::clone(&settings.env),
+            },
             outbox: outbox(&places, &settings.voice)?,
             voice: settings.voice.clone(),
             quarantine: Quarantine::new(places.quarantine()),
             aside,
             later,
+            unsynced: Mutex::default(),
             git,
             trees: Default::default(),
             places,
@@ -144,11 +154,12 @@ impl Workspace {
             run_events,
             laters,
             grants: mpsc::unbounded_channel(),
+            settling: Settling::default(),
+            settled: mpsc::unbounded_channel(),
         };
-        workspace.replay(opened.records)?;
-        let (version, pid) = (env!("CARGO_PKG_VERSION").to_owned(), std::process::id());
-        workspace.note(&Entry::Opened { version, pid }, Durability::Lazy)?;
-        Ok(workspace)
+        let unsettled = workspace.replay(opened.records)?;
+        workspace.note(&Entry::opened(), Durability::Lazy)?;
+        Ok((workspace, unsettled))
     }
 
     /// DM-13: a copy, or another machine's state, is nobody's until the owner says so.
@@ -255,7 +266,8 @@ fn executor(
     settings: &Settings,
     events: UnboundedSender<RunEvent>,
 ) -> LocalExecutor {
-    let executor = LocalExecutor::new(runs, settings.program.clone(), events);
+    let executor =
+        LocalExecutor::new(runs, settings.program.clone(), events).spares(settings.spares.clone());
     let set = settings.env.iter().find(|(name, _)| name == "AGENCY_STUCK_AFTER_MS");
     match set.and_then(|(_, value)| value.parse().ok()) {
         Some(limit) => executor.stuck_after(Duration::from_millis(limit)),
@@ -283,17 +295,17 @@ fn aside_of(places: &Places, git: Option<&Repo>) -> PathBuf {
 }
 
 /// The owner's settings with the repository's own on top, as far as the owner trusted them.
-fn effective_config(places: &Places, settings: &Settings) -> (Config, Option<String>) {
+fn effective_config(places: &Places, settings: &Settings) -> (Arc<Config>, Option<String>) {
     let owner = &settings.config;
     let trusted = std::fs::read(places.trusted().join(OWN_CONFIG)).ok();
     let config = match trusted.as_deref().map(|bytes| Config::overlay(owner, bytes)) {
-        Some(Ok(config)) => config,
+        Some(Ok(config)) => Arc::new(config),
         Some(Err(error)) => {
             let note =
                 format!("the trusted `{OWN_CONFIG}` is not used: {}", crate::apply::chain(&error));
-            return (owner.clone(), Some(note));
+            return (Arc::clone(owner), Some(note));
         }
-        None => owner.clone(),
+        None => Arc::clone(owner),
     };
     let path = RelPath::fixed(OWN_CONFIG);
     let found = crate::read::read(&places.root, &path, 1 << 20, clock::now());

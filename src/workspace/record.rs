@@ -1,5 +1,6 @@
 //! What the workspace writes into its journal, and how it reads it again. The journal itself knows no kinds.
 
+use crate::clock;
 use crate::git::Pin;
 use crate::model::{Command, Decision, Failure, Key, Keyed, RunId, TreeRef};
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,9 @@ pub(super) enum Entry {
     Opened {
         version: String,
         pid: u32,
+        /// Between two opens with the same one the machine was not down.
+        #[serde(default)]
+        boot: String,
     },
     Decided {
         protocol: String,
@@ -29,6 +33,10 @@ pub(super) enum Entry {
         protocol: String,
         tree: TreeRef,
         key: Key,
+    },
+    /// The files of all effects that were done up to this record are on disk.
+    Settled {
+        upto: u64,
     },
     /// Somebody gave a command: who, what and why.
     Asked {
@@ -74,6 +82,11 @@ pub(super) struct Remembered {
 }
 
 impl Entry {
+    pub(super) fn opened() -> Self {
+        let (version, pid) = (env!("CARGO_PKG_VERSION").to_owned(), std::process::id());
+        Self::Opened { version, pid, boot: clock::boot_id() }
+    }
+
     /// Kind and body as the journal takes them.
     pub(super) fn split(&self) -> (String, Value) {
         let value = serde_json::to_value(self).expect("BUG: an entry is plain data");

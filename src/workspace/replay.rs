@@ -2,6 +2,7 @@
 
 use super::Workspace;
 use super::record::{Entry, Snapshot};
+use super::settle::Unsettled;
 use crate::model::{Decision, Effect, RunId, Wake};
 use crate::store::Record;
 
@@ -13,10 +14,18 @@ pub struct ReplayError {
 }
 
 impl Workspace {
-    pub(super) fn replay(&mut self, records: Vec<Record>) -> Result<(), ReplayError> {
+    /// What is returned was done, but may not have survived.
+    pub(super) fn replay(&mut self, records: Vec<Record>) -> Result<Unsettled, ReplayError> {
+        let mut unsettled = Unsettled::default();
         for record in records {
             let entry = Entry::join(&record.kind, &record.body)
                 .map_err(|source| ReplayError { n: record.n, source })?;
+            unsettled.note(&entry);
+            if let Entry::Done { key } = &entry
+                && let Some((protocol, effect)) = self.find_open(key)
+            {
+                unsettled.note_done(record.n, &protocol, key, &effect);
+            }
             self.replay_one(entry);
         }
         let open = |slot: &super::Slot| {
@@ -25,7 +34,7 @@ impl Workspace {
         let mut pending: Vec<_> = self.slots.iter().flat_map(open).collect();
         pending.sort_by_key(|(_, keyed)| order(keyed.key.as_str()));
         self.pending = pending.into();
-        Ok(())
+        Ok(unsettled)
     }
 
     fn replay_one(&mut self, entry: Entry) {
@@ -70,6 +79,7 @@ impl Workspace {
             Entry::Opened { .. }
             | Entry::Asked { .. }
             | Entry::Proved {}
+            | Entry::Settled { .. }
             | Entry::Trusted { .. } => {}
         }
     }

@@ -43,7 +43,7 @@ impl Workspace {
                 tokio::spawn(async move {
                     if let Ok(permit) = room.await {
                         // A workspace that is gone drops the permit with the message.
-                        drop(grants.send(Grant { claim, tree, permit }));
+                        drop(grants.send(Box::new(Grant { claim, tree, permit })));
                     }
                 });
                 Ok(())

@@ -128,7 +128,7 @@ impl Workspace {
         }
         let by = command.by.clone();
         self.note(&Entry::Trusted { digest: Some(digest.to_string()), by }, Durability::Synced)?;
-        self.hands.launcher.config = config;
+        self.hands.launcher.config = config.into();
         self.notes.retain(|note| !note.contains(OWN_CONFIG));
         Ok(Ok(format!(
             "`{OWN_CONFIG}` {} counts from now on; limits of a protocol from its next start",

@@ -7,9 +7,11 @@ use crate::daemon::limits;
 use crate::escalate::Voice;
 use crate::model::Seat;
 use crate::repository::StateDir;
+use crate::run::Spares;
 use crate::workspace::Settings;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) struct Stage {
@@ -73,9 +75,10 @@ impl Stage {
         Ok(Settings {
             state_dir: StateDir::resolve(&Env::from_iter([("AGENCY_STATE_DIR", self.state())]))?,
             capacity: Capacity::new(limits(&config)),
-            config,
-            env: std::env::vars().collect(),
+            config: Arc::new(config),
+            env: Arc::new(std::env::vars().collect()),
             program: std::env::current_exe()?,
+            spares: Spares::default(),
             voice: Voice::default(),
             problem: None,
         })

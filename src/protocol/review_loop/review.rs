@@ -173,8 +173,11 @@ fn changed_file(
     if known == Some(&now) {
         return None;
     }
-    let running = memory.turn.as_ref().and_then(|turn| turn.run.as_ref());
-    let by_author = running.is_some() && state.active_agent == author;
+    let turn = memory.turn.as_ref();
+    let running = turn.and_then(|turn| turn.run.as_ref());
+    // A quick agent's last words are found together with its end.
+    let just_ended = turn.and_then(|turn| turn.ended.as_ref()).is_some_and(|ended| !ended.looked);
+    let by_author = (running.is_some() || just_ended) && state.active_agent == author;
     let mut decision = it.builder();
     decision.remember(&format!("authored/{name}"), &now);
     // What lay there before the first turn is nobody's doing.

@@ -55,7 +55,10 @@ impl Place {
         let mut replacement =
             Replacement::new(target, &path, bytes, seen.as_ref(), &self.quarantine, &key);
         replacement.renames = self.renames;
-        replacement.run()
+        let mut unsynced = Unsynced::default();
+        let replaced = replacement.run(&mut unsynced)?;
+        unsynced.sync()?;
+        Ok(replaced)
     }
 
     fn now(&self) -> String {
@@ -98,8 +101,9 @@ fn a_file_is_made_changed_and_left_alone() {
 fn the_public_call_does_the_same() {
     let [place, _] = places();
     place.put("foreign");
+    let (quarantine, mut unsynced) = (&place.quarantine, Unsynced::default());
     let replaced =
-        replace(&place.repo(), &path(), b"new", None, &place.quarantine, &key()).unwrap();
+        replace(&place.repo(), &path(), b"new", None, quarantine, &key(), &mut unsynced).unwrap();
     assert_eq!(replaced, kept("foreign"));
     assert_eq!((place.now().as_str(), place.kept()), ("new", b"foreign".to_vec()));
 }

@@ -47,7 +47,11 @@ impl Place {
     fn take_as(&self, key: &Key, seen: Option<&str>) -> Taken {
         let seen = seen.map(|text| Digest::of(text.as_bytes()));
         let repo = self.root.path().join("repo");
-        take(&repo, &path(), seen.as_ref(), &self.aside, &self.quarantine, key, "stale").unwrap()
+        let shelf = Shelf { aside: &self.aside, quarantine: &self.quarantine };
+        let mut unsynced = Unsynced::default();
+        let taken = take(&repo, &path(), seen.as_ref(), shelf, key, "stale", &mut unsynced);
+        unsynced.sync().unwrap();
+        taken.unwrap()
     }
 
     fn take(&self, seen: Option<&str>) -> Taken {

@@ -1,0 +1,99 @@
+//! What was written and is not on disk yet, so that several effects reach it together and beside the work. It decides nothing.
+//!
+//! The journal makes this safe: a decision is synced before its effects, which can be done again from it. So an effect need not
+//! be on disk when it returns, only before the journal says for good that it is done (see `workspace::settle`).
+
+use super::StoreError;
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+#[derive(Debug, Default)]
+pub struct Unsynced {
+    files: Vec<Open>,
+    /// Kept until what replaces them is on disk.
+    leavings: Vec<PathBuf>,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: File,
+    path: PathBuf,
+    id: (u64, u64),
+}
+
+impl Unsynced {
+    /// A file or folder; one that is noted already is synced once. What cannot be noted is synced at once.
+    pub fn note(&mut self, file: &File, path: &Path) -> Result<(), StoreError> {
+        let meta = file.metadata().map_err(StoreError::io("look at", path))?;
+        let id = (meta.dev(), meta.ino());
+        if self.files.iter().any(|open| open.id == id) {
+            return Ok(());
+        }
+        match file.try_clone() {
+            Ok(file) => self.files.push(Open { file, path: path.to_owned(), id }),
+            Err(_) => file.sync_all().map_err(StoreError::io("sync", path))?,
+        }
+        Ok(())
+    }
+
+    /// A file that goes once everything is on disk.
+    pub(super) fn leave(&mut self, path: PathBuf) {
+        self.leavings.push(path);
+    }
+
+    pub(super) fn join(&mut self, other: Self) {
+        for open in other.files {
+            if self.files.iter().all(|known| known.id != open.id) {
+                self.files.push(open);
+            }
+        }
+        self.leavings.extend(other.leavings);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.leavings.is_empty()
+    }
+
+    /// Files before folders come by the order in which they were noted.
+    pub fn sync(self) -> Result<(), StoreError> {
+        for Open { file, path, .. } in &self.files {
+            file.sync_all().map_err(StoreError::io("sync", path))?;
+        }
+        for path in &self.leavings {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(StoreError::io("remove", path)(error));
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_noted_once_and_what_is_left_goes_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = dir.path().join("old");
+        let file = File::create(&old).unwrap();
+        let mut unsynced = Unsynced::default();
+        assert!(unsynced.is_empty());
+        for _ in 0..3 {
+            unsynced.note(&File::open(dir.path()).unwrap(), dir.path()).unwrap();
+        }
+        unsynced.note(&file, &old).unwrap();
+        unsynced.leave(old.clone());
+        assert_eq!(unsynced.files.len(), 2);
+        assert!(old.exists(), "it stays until all is on disk");
+        unsynced.sync().unwrap();
+        assert!(!old.exists());
+    }
+}

@@ -1,0 +1,240 @@
+//! Brings to disk what effects wrote and how runs ended, beside the work: no agent waits for a disk (`store::Unsynced`).
+//!
+//! A decision is synced before its effects, so that each of them can be done again. It must be, until `settled` names its
+//! `done`: after another boot than the one that wrote it, a `done` alone does not prove that the file survived.
+
+use super::record::Entry;
+use super::{Workspace, WorkspaceError};
+use crate::apply::Applied;
+use crate::clock::boot_id;
+use crate::model::{Effect, Key, Keyed, RelPath, RunId};
+use crate::run::{Executor as _, RunError};
+use crate::store::{Durability, StoreError, Unsynced};
+use std::fs::File;
+use std::path::Path;
+
+/// What is on its way to the disk.
+#[derive(Default)]
+pub(super) struct Settling {
+    /// Runs whose end is in the journal, though perhaps not on disk yet.
+    ended: Vec<RunId>,
+    under_way: bool,
+}
+
+/// One batch has come to its end.
+pub(super) struct Settled {
+    /// The last record whose effects are on disk.
+    upto: u64,
+    ended: Vec<RunId>,
+    result: Result<(), StoreError>,
+}
+
+impl Workspace {
+    /// The end of a run counts once the journal's knowledge of it is on disk; until then it is told again after a crash.
+    pub(super) fn settle_end(&mut self, run: RunId) {
+        self.settling.ended.push(run);
+    }
+
+    /// Starts a batch, unless there is nothing to bring, or one is under way: its end starts the next.
+    pub(super) fn settle(&mut self) -> Result<(), WorkspaceError> {
+        if self.settling.under_way {
+            return Ok(());
+        }
+        let Some(batch) = self.batch()? else { return Ok(()) };
+        let done = self.settled.0.clone();
+        self.settling.under_way = true;
+        tokio::task::spawn_blocking(move || {
+            // Nobody listens when the workspace is gone; its next opening does the rest again.
+            drop(done.send(Box::new(batch.bring())));
+        });
+        Ok(())
+    }
+
+    pub(super) fn on_settled(&mut self, settled: Settled) -> Result<(), WorkspaceError> {
+        self.settling.under_way = false;
+        settled.result?;
+        self.note(&Entry::Settled { upto: settled.upto }, Durability::Lazy)?;
+        for run in settled.ended {
+            match self.hands.executor.acknowledge(&run) {
+                // A run whose folder is gone has nothing left to tell.
+                Ok(()) | Err(RunError::Unknown { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.settle()
+    }
+
+    /// For a command line that leaves at once.
+    pub(super) fn settle_now(&mut self) -> Result<(), WorkspaceError> {
+        match self.batch()? {
+            Some(batch) => self.on_settled(batch.bring()),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        !self.settling.under_way
+            && self.settling.ended.is_empty()
+            && self.hands.unsynced().is_empty()
+    }
+
+    fn batch(&mut self) -> Result<Option<Batch>, WorkspaceError> {
+        let mut unsynced = std::mem::take(&mut *self.hands.unsynced());
+        let ended = std::mem::take(&mut self.settling.ended);
+        if unsynced.is_empty() && ended.is_empty() {
+            return Ok(None);
+        }
+        for run in &ended {
+            self.note_record(run, &mut unsynced)?;
+        }
+        // Last: what it says of the files must not come before them.
+        self.journal.note_in(&mut unsynced)?;
+        Ok(Some(Batch { unsynced, upto: self.journal.head().n, ended }))
+    }
+
+    /// Its supervisor wrote the record without waiting for the disk.
+    fn note_record(&self, run: &RunId, unsynced: &mut Unsynced) -> Result<(), WorkspaceError> {
+        let Ok(folder) = self.hands.executor.folder(run) else { return Ok(()) };
+        for path in folder.records() {
+            note_if_there(&path, unsynced)?;
+        }
+        Ok(())
+    }
+
+    /// Does again what may not have survived: everything after another boot. What a kill left aside goes in any case.
+    pub(super) async fn redo(&mut self, unsettled: Unsettled) {
+        let same_boot = unsettled.boot == boot_id();
+        for (_, protocol, keyed) in unsettled.done.into_iter().filter(|_| self.closed.is_none()) {
+            if same_boot && !matches!(keyed.effect, Effect::Take { .. }) {
+                continue;
+            }
+            if let Applied::Failed(failure) = Box::pin(self.hands.apply(&protocol, &keyed)).await {
+                tracing::warn!(key = %keyed.key, said = failure.said, "not done again");
+            }
+        }
+    }
+}
+
+fn note_if_there(path: &Path, unsynced: &mut Unsynced) -> Result<(), StoreError> {
+    match File::open(path) {
+        Ok(file) => unsynced.note(&file, path),
+        Err(_) => Ok(()),
+    }
+}
+
+struct Batch {
+    unsynced: Unsynced,
+    upto: u64,
+    ended: Vec<RunId>,
+}
+
+impl Batch {
+    fn bring(self) -> Settled {
+        Settled { upto: self.upto, ended: self.ended, result: self.unsynced.sync() }
+    }
+}
+
+fn replaces(effect: &Effect, wanted: &RelPath) -> bool {
+    matches!(effect, Effect::Replace { path, .. } if path == wanted)
+}
+
+/// While the journal is read: which finished effects are not known to have survived.
+#[derive(Default)]
+pub(super) struct Unsettled {
+    done: Vec<(u64, String, Keyed)>,
+    boot: String,
+}
+
+impl Unsettled {
+    pub(super) fn note_done(&mut self, n: u64, protocol: &str, key: &Key, effect: &Effect) {
+        if let Effect::Replace { path, .. } = effect {
+            // Only the newest bytes of a file are wanted back.
+            self.done.retain(|(.., keyed)| !replaces(&keyed.effect, path));
+        }
+        if matches!(effect, Effect::Replace { .. } | Effect::Take { .. } | Effect::Copy { .. }) {
+            let keyed = Keyed { key: key.clone(), effect: effect.clone() };
+            self.done.push((n, protocol.to_owned(), keyed));
+        }
+    }
+
+    pub(super) fn note(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Settled { upto } => self.done.retain(|(n, ..)| n > upto),
+            Entry::Opened { boot, .. } => self.boot.clone_from(boot),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capacity::Capacity;
+    use crate::config::Config;
+    use crate::escalate::Voice;
+    use crate::model::{Bytes, Digest};
+    use crate::repository::StateDir;
+    use crate::run::Spares;
+    use crate::workspace::{Settings, Stranger};
+
+    fn replace(key: &str, bytes: &str, seen: Option<&str>) -> Keyed {
+        let seen = seen.map(|seen| Digest::of(seen.as_bytes()));
+        let (path, bytes) = (RelPath::fixed("state.json"), Bytes(bytes.into()));
+        Keyed { key: Key::new(key), effect: Effect::Replace { path, bytes, seen } }
+    }
+
+    fn unsettled(boot: &str, done: &[Keyed]) -> Unsettled {
+        let mut unsettled = Unsettled::default();
+        unsettled.boot = boot.to_owned();
+        for (n, keyed) in (1..).zip(done) {
+            unsettled.note_done(n, "loop", &keyed.key, &keyed.effect);
+        }
+        unsettled
+    }
+
+    // covers: DM-05
+    #[test]
+    fn what_is_settled_and_what_was_replaced_again_is_not_done_again() {
+        let done = [replace("a", "one", None), replace("b", "two", Some("one"))];
+        let mut seen = unsettled("", &done);
+        assert_eq!(seen.done.len(), 1);
+        seen.note(&Entry::Settled { upto: 1 });
+        assert_eq!(seen.done[0].2.key, Key::new("b"));
+        seen.note(&Entry::Settled { upto: 2 });
+        assert!(seen.done.is_empty());
+    }
+
+    async fn workspace(dir: &Path) -> Workspace {
+        let config = Config::default();
+        let settings = Settings {
+            state_dir: StateDir::at(&dir.join("state")).unwrap(),
+            capacity: Capacity::new(crate::daemon::limits(&config)),
+            config: config.into(),
+            env: Default::default(),
+            program: "/nowhere/agency".into(),
+            spares: Spares::default(),
+            voice: Voice::default(),
+            problem: None,
+        };
+        let repo = dir.join("repo");
+        std::fs::create_dir_all(&repo).unwrap();
+        Workspace::open(&repo, &settings, Stranger::Wait).await.unwrap()
+    }
+
+    // covers: DM-05
+    #[tokio::test]
+    async fn a_file_that_the_power_took_is_written_again_after_another_boot_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut workspace = workspace(dir.path()).await;
+        let file = dir.path().join("repo/state.json");
+        let done = [replace("a", "whole", None)];
+        std::fs::write(&file, "").unwrap();
+        workspace.redo(unsettled(&boot_id(), &done)).await;
+        assert_eq!(std::fs::read(&file).unwrap(), b"", "a kill takes no file: this was somebody");
+        workspace.redo(unsettled("another", &done)).await;
+        assert_eq!(std::fs::read(&file).unwrap(), b"whole");
+        assert!(!workspace.is_settled());
+        workspace.settle_now().unwrap();
+        assert!(workspace.is_settled());
+    }
+}
