@@ -14,6 +14,7 @@ mod merge;
 mod names;
 mod plan;
 mod push;
+mod recent;
 mod refs;
 mod snapshot;
 #[cfg(test)]
@@ -50,8 +51,9 @@ struct Inner {
     git: Git,
     /// Shared by all work trees of the repository that belong to one workspace.
     guard: OnceLock<Arc<Guard>>,
-    /// What the private index was seeded from; the lock is what makes snapshots take turns.
-    seed: tokio::sync::Mutex<Option<snapshot::Seed>>,
+    /// The lock is also what makes snapshots take turns: they share the private index.
+    recent: tokio::sync::Mutex<recent::Recent>,
+    head: std::sync::Mutex<Option<checkout::HeadSeen>>,
 }
 
 /// How long ids are in this repository.
@@ -107,8 +109,8 @@ impl Repo {
             _ => return Err(GitError::odd_output("rev-parse", format)),
         };
         let (git_dir, common_dir) = (path(git_dir), path(common_dir));
-        let (guard, seed) = (OnceLock::new(), tokio::sync::Mutex::new(None));
-        let inner = Inner { root, git_dir, common_dir, format, git, guard, seed };
+        let (guard, recent, head) = Default::default();
+        let inner = Inner { root, git_dir, common_dir, format, git, guard, recent, head };
         Ok(Some(Self(Arc::new(inner))))
     }
 

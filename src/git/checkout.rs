@@ -2,7 +2,12 @@
 
 use super::refs::{Found, read_text};
 use super::{Call, GitError, Repo, names};
+use crate::clock;
 use crate::model::{Busy, Checkout, CommitId, Timestamp};
+use crate::read::Stamp;
+use chrono::TimeDelta;
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 
 /// What lies in the git directory while something is under way. A rebase first: it uses the others' files.
 const SIGNS: &[(&str, Busy)] = &[
@@ -15,9 +20,34 @@ const SIGNS: &[(&str, Busy)] = &[
     ("index.lock", Busy::IndexLock),
 ];
 
+/// Branch and head commit.
+type Stand = (Option<String>, Option<CommitId>);
+
+/// What the files of HEAD said, and how these stood then.
+pub(super) struct HeadSeen {
+    files: Vec<(Option<Stamp>, PathBuf)>,
+    stand: Stand,
+}
+
+impl HeadSeen {
+    fn stands(&self) -> bool {
+        self.files.iter().all(|(then, path)| stamp(path) == *then)
+    }
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    path.metadata().ok().map(|meta| Stamp::of(&meta))
+}
+
+/// The coarsest clocks of file systems count in two seconds.
+fn is_old(stamp: Option<Stamp>, now: Timestamp) -> bool {
+    let changed = stamp.map(|stamp| stamp.mtime_ns.max(stamp.ctime_ns));
+    changed.is_none_or(|at| now - Timestamp::from_timestamp_nanos(at) >= TimeDelta::seconds(2))
+}
+
 impl Repo {
     pub async fn checkout(&self) -> Result<Checkout, GitError> {
-        let (branch, head) = match self.read_head() {
+        let (branch, head) = match self.head_now() {
             Some(stand) => stand,
             None => self.ask_head().await?,
         };
@@ -31,8 +61,32 @@ impl Repo {
         SIGNS.iter().find_map(|(name, busy)| Some((*busy, since(name).ok()?.into())))
     }
 
+    /// As long as the files stand as they were read, what they say stands too. To open them is an event for whoever
+    /// watches their folder, and idle repositories are looked at again and again.
+    fn head_now(&self) -> Option<Stand> {
+        let mut seen = self.0.head.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = seen.as_ref().filter(|known| known.stands()) {
+            return Some(known.stand.clone());
+        }
+        let before = clock::now().wall;
+        let files = |branch: Option<&str>| {
+            let name = branch.map(|branch| self.0.common_dir.join(format!("refs/heads/{branch}")));
+            let fixed = [self.0.git_dir.join("HEAD"), self.0.common_dir.join("packed-refs")];
+            fixed.into_iter().chain(name).map(|path| (stamp(&path), path)).collect::<Vec<_>>()
+        };
+        *seen = None;
+        let first = self.read_head()?;
+        let files = files(first.0.as_deref());
+        // Read after the stamps were taken, and not so young that a change could leave them as they are.
+        let stand = self.read_head()?;
+        if stand.0 == first.0 && files.iter().all(|(stamp, _)| is_old(*stamp, before)) {
+            *seen = Some(HeadSeen { files, stand: stand.clone() });
+        }
+        Some(stand)
+    }
+
     /// `None` when the files do not say it plainly.
-    fn read_head(&self) -> Option<(Option<String>, Option<CommitId>)> {
+    fn read_head(&self) -> Option<Stand> {
         if self.has_reftable() {
             return None;
         }

@@ -49,6 +49,7 @@ impl Repo {
             self.move_branch(planned).await?;
         }
         let index_stale = self.refresh_index(&planned.branch, &planned.changes).await?;
+        self.0.recent.lock().await.committed(planned);
         Ok(Committed::Done { index_stale })
     }
 

@@ -42,6 +42,7 @@ impl Repo {
         let changes = changes(&edits, parent_id.is_some(), &mut answers)?;
         let id = CommitId::new(names::object(answers.next()?)?);
         let tree = answers.entry()?.ok_or_else(|| answers.odd())?.1;
+        self.0.recent.lock().await.planned(&id, write);
         Ok(PlannedCommit {
             id,
             tree: TreeId::new(names::object(&tree)?),

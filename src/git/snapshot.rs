@@ -2,8 +2,9 @@
 //! The owner's index is only read, and nothing in the work tree is written.
 
 use super::error::clipped;
+use super::recent::Recent;
 use super::{Call, GitError, Repo, make_dir, names};
-use crate::model::{Change, CommitId, RelPath, Snapshot, TreeId};
+use crate::model::{Change, Checkout, CommitId, RelPath, Snapshot, TreeId};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -43,20 +44,41 @@ impl Repo {
         since: Option<&TreeId>,
     ) -> Result<Snapshot, GitError> {
         let kept = names::snapshot_ref(label)?;
-        let mut seed = self.0.seed.lock().await;
+        let mut recent = self.0.recent.lock().await;
         let checkout = self.checkout().await?;
-        let index = self.private_index(seed.is_none())?;
-        *seed = Some(self.stage_all(&index, *seed, checkout.head.as_ref()).await?);
+        let after_commit = recent.tree_after_commit(&self.0.root, &checkout);
+        let snapshot = match after_commit.filter(|_| since.is_none()) {
+            Some(tree) => {
+                let (dirty, changed, refs) = (Vec::new(), Vec::new(), self.refs_digest().await?);
+                recent.looked(&tree, checkout.head.as_ref(), Vec::new());
+                Snapshot { tree, checkout, dirty, changed, refs }
+            }
+            None => self.look(&mut recent, checkout, since).await?,
+        };
+        self.keep(&kept, &snapshot.tree).await?;
+        Ok(snapshot)
+    }
+
+    async fn look(
+        &self,
+        recent: &mut Recent,
+        checkout: Checkout,
+        since: Option<&TreeId>,
+    ) -> Result<Snapshot, GitError> {
+        let index = self.private_index(recent.seed.is_none())?;
+        recent.seed = Some(self.stage_all(&index, recent.seed, checkout.head.as_ref()).await?);
         let head = checkout.head.as_ref().map_or(self.0.format.empty_tree(), CommitId::as_str);
+        let clean = since.is_some_and(|since| recent.is_clean(since, checkout.head.as_ref()));
         let (tree, dirty, changed, refs) = tokio::try_join!(
             self.write_tree(&index),
             self.diff_index(head, &index),
-            self.changed(since, &index),
+            self.changed(since.filter(|_| !clean), &index),
             self.refs_digest(),
         )?;
-        self.keep(&kept, &tree).await?;
-        let dirty: Vec<RelPath> = dirty.into_iter().map(|change| change.path).collect();
-        Ok(Snapshot { tree, checkout, dirty, changed, refs })
+        let changed = if clean { dirty.clone() } else { changed };
+        let paths: Vec<RelPath> = dirty.iter().map(|change| change.path.clone()).collect();
+        recent.looked(&tree, checkout.head.as_ref(), dirty);
+        Ok(Snapshot { tree, checkout, dirty: paths, changed, refs })
     }
 
     /// Each process has its own: a git that a killed daemon left behind may still be writing to that one's. `first`: what
@@ -129,6 +151,8 @@ impl Repo {
             .guard("core.safecrlf=false")
             // A cached list of untracked files trusts folder times that anybody can set.
             .guard("core.untrackedCache=false")
+            // Only we read this index, and we do not check its sum.
+            .guard("index.skipHash=true")
             .args(["--all", "--sparse", "--ignore-errors", "--", "."])
             .env("GIT_INDEX_FILE", index)
             .fine(&[0, 1]);

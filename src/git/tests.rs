@@ -7,6 +7,7 @@ mod merge;
 mod pinned;
 mod planted;
 mod push;
+mod recent;
 mod snapshot;
 
 use super::{Options, Repo};
