@@ -146,19 +146,15 @@ fn date() -> Timestamp {
 
 /// A commit on `main` that takes everything that changed since HEAD.
 async fn plan_all(repo: &Repo, write: &[(RelPath, Vec<u8>)]) -> PlannedCommit {
-    let snapshot = repo.snapshot("end", None).await.unwrap();
-    let parent = snapshot.checkout.head.as_ref();
-    let take = match parent {
-        Some(parent) => {
-            let tree = repo.ask_tree(parent).await;
-            repo.diff(&tree, &snapshot.tree).await.unwrap()
-        }
-        None => {
-            let empty = crate::model::TreeId::new(repo.0.format.empty_tree());
-            repo.diff(&empty, &snapshot.tree).await.unwrap()
-        }
+    let before = match repo.checkout().await.unwrap().head {
+        Some(head) => repo.ask_tree(&head).await,
+        None => crate::model::TreeId::new(repo.0.format.empty_tree()),
     };
-    repo.plan("main", parent, &take, write, "Review loop: Step 1 ready", date()).await.unwrap()
+    let snapshot = repo.snapshot("end", Some(&before)).await.unwrap();
+    let parent = snapshot.checkout.head.as_ref();
+    repo.plan("main", parent, &snapshot.changed, write, "Review loop: Step 1 ready", date())
+        .await
+        .unwrap()
 }
 
 impl Repo {

@@ -4,6 +4,7 @@ mod listening;
 mod recovery;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod shim_kills;
+mod spare;
 pub(crate) mod stage;
 mod trials;
 

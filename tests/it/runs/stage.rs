@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-const SHIM: &str = env!("CARGO_BIN_EXE_agency");
+pub(crate) const SHIM: &str = env!("CARGO_BIN_EXE_agency");
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// One daemon's view of the runs.
