@@ -5,6 +5,7 @@
 //! What a known agent's output says (session, costs, why it failed) the daemon keeps in `usage.json`.
 
 mod beat;
+mod cgroup;
 mod deadlines;
 pub mod environment;
 mod executor;

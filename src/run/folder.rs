@@ -15,6 +15,9 @@ use std::time::SystemTime;
 /// The largest of our own JSON files that is read: `run.json` may hold a whole prompt in its argv.
 const JSON_MAX: u64 = 4 * 1024 * 1024;
 
+/// The name of the mark on a run that exited with 0 and left nothing of what was expected; also that outcome's word.
+pub(super) const NO_ARTIFACT: &str = "no-artifact";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder(PathBuf);
 

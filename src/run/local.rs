@@ -1,8 +1,9 @@
 //! Runs on this machine: writes the intent, starts the shim, finds runs again after a restart. Observing is `observe`'s work.
 
+use super::cgroup::Cgroup;
 use super::executor::{CancelOutcome, Executor, Held, HeldState, RunError, Ticket};
 use super::exit::{ExitRecord, How};
-use super::folder::{Folder, Stop};
+use super::folder::{Folder, NO_ARTIFACT, Stop};
 use super::observe::{Watched, observe};
 use super::spare::{Order, Spares};
 use super::spec::{RunFile, RunSpec};
@@ -79,6 +80,15 @@ impl LocalExecutor {
         Ok(Folder::new(self.runs.join(id)))
     }
 
+    /// For the list of runs: it ended well and left nothing. Of a run whose folder is gone nothing is listed.
+    pub fn note_no_artifact(&self, run: &RunId) -> Result<(), RunError> {
+        let folder = self.folder(run)?;
+        match folder.publish(NO_ARTIFACT, b"") {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(bad(&folder, cause)),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     fn watched(&self) -> MutexGuard<'_, HashMap<RunId, AbortHandle>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -113,7 +123,8 @@ impl LocalExecutor {
         let beat_ms = u64::try_from(beat).unwrap_or(u64::MAX);
         let resume = spec.spawn.resume.as_deref();
         let before = resume.and_then(|session| usage::of_session(&self.runs, session));
-        let run = RunFile::new(spec, &folder.prompt(), beat_ms, before, wall());
+        let mut run = RunFile::new(spec, &folder.prompt(), beat_ms, before, wall());
+        run.cgroup = Cgroup::of_run(spec.spawn.run.as_str());
         folder.publish_json_lazily("run.json", &run)
     }
 

@@ -1,5 +1,6 @@
 //! The end of a run whose shim died or hangs: its tree is ended, then `lost` is written under the run's lock. It judges no beat.
 
+use super::cgroup::Cgroup;
 use super::exit::{ExitRecord, How};
 use super::folder::Folder;
 use super::tree::{ProcessId, carriers, descendants};
@@ -78,6 +79,8 @@ pub(super) struct Members {
     marks: Option<[String; 2]>,
     /// Once a member, a member until it is gone, whoever its parent is by then.
     known: HashSet<ProcessId>,
+    /// What is in there is the run's, whatever it cleared.
+    group: Option<Cgroup>,
     grace: Duration,
 }
 
@@ -91,6 +94,7 @@ impl Members {
                 [format!("AGENCY_RUN={}", run.run), format!("AGENCY_REPO={}", run.repo.display())]
             }),
             known: alive.and_then(|alive| alive.child).into_iter().collect(),
+            group: intent.as_ref().and_then(|run| run.cgroup.clone()).map(Cgroup::at),
             grace: Duration::from_secs(intent.map_or(5, |run| run.limits.grace_s)),
         }
     }
@@ -106,6 +110,7 @@ impl Members {
         let gone =
             self.gone_within(self.grace, None) || self.gone_within(KILL_FOR, Some(Signal::SIGKILL));
         self.signal_shim(Signal::SIGKILL);
+        self.group.iter().filter(|_| gone).for_each(Cgroup::remove);
         gone && self.gone_within(KILL_FOR, Some(Signal::SIGKILL)) && !self.shim_is_there()
     }
 
@@ -132,6 +137,7 @@ impl Members {
         if let Some(marks) = &self.marks {
             self.known.extend(carriers(marks));
         }
+        self.known.extend(self.group.iter().flat_map(Cgroup::members));
         let shim = self.shim.filter(|shim| shim.is_there());
         let roots: Vec<i32> = self.known.iter().copied().chain(shim).map(|id| id.pid).collect();
         self.known.extend(descendants(&roots));

@@ -3,6 +3,7 @@
 //! It holds the run's lock for its whole life, starts the child with exactly its own environment, and leaves `exit.json`.
 
 use super::beat::Beat;
+use super::cgroup::Cgroup;
 use super::exit::{ExitRecord, How};
 use super::folder::{Alive, Folder, Lock};
 use super::signals::Signals;
@@ -85,7 +86,11 @@ fn keep(folder: &Folder, env: Option<&Environment>) -> io::Result<()> {
     let record = match readable(folder) {
         Ok(run) => {
             let mut beat = Beat::new(folder.open_beat()?, Duration::from_millis(run.beat_ms));
-            let child = || start(&run, env);
+            let group = run.cgroup.clone().map(Cgroup::at);
+            let child = || match &group {
+                Some(group) => group.around(|| start(&run, env)),
+                None => start(&run, env),
+            };
             let record =
                 run_to_its_end(folder, &run, child, signals, &mut beat, &mut alive, &lock)?;
             return leave(folder, &record, || beat.if_due());
@@ -142,7 +147,8 @@ fn run_to_its_end(
     alive.at = wall();
     // The text is for people and for signals; the run goes on without it.
     lock.write(alive).ok();
-    let end = Supervisor::new(folder, &run.limits, signals, beat, child)?.run();
+    let group = run.cgroup.clone().map(Cgroup::at);
+    let end = Supervisor::new(folder, &run.limits, signals, beat, child)?.in_group(group).run();
     let mut record = record_of(end);
     record.wall_ms = u64::try_from(boottime().since(started).as_millis()).unwrap_or(u64::MAX);
     Ok(record)

@@ -82,6 +82,9 @@ pub struct RunFile {
     pub profile: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<String>,
+    /// Its own control group, where we may have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<PathBuf>,
     /// What the resumed session had used before, by the agent's own count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Usage>,
@@ -116,6 +119,7 @@ impl RunFile {
             command: spawn.command.is_some(),
             profile: spec.profile.map(|profile| word(profile).to_owned()),
             resume: spawn.resume,
+            cgroup: None,
             before,
         }
     }

@@ -1,6 +1,7 @@
 //! The shim's loop over one child: output, limits, requests to stop, and the end of the whole tree. It writes no record.
 
 use super::beat::Beat;
+use super::cgroup::Cgroup;
 use super::deadlines::Deadlines;
 use super::exit::How;
 use super::folder::Folder;
@@ -54,6 +55,7 @@ pub(super) struct Supervisor<'a> {
     streams: [Stream; 2],
     deadlines: Deadlines,
     grace: Duration,
+    group: Option<Cgroup>,
     buffer: Vec<u8>,
 }
 
@@ -80,8 +82,15 @@ impl<'a> Supervisor<'a> {
             ],
             deadlines: Deadlines::new(limits.clone(), boottime()),
             grace: Duration::from_secs(limits.grace_s),
+            group: None,
             buffer: vec![0; CHUNK],
         })
+    }
+
+    /// What is in there is the run's too.
+    pub(super) fn in_group(mut self, group: Option<Cgroup>) -> Self {
+        self.group = group;
+        self
     }
 
     /// Returns when no process of the run is left, or none that can be killed.
@@ -94,6 +103,7 @@ impl<'a> Supervisor<'a> {
         self.drain();
         let survivors = self.end_tree(grace);
         self.drain();
+        self.group.iter().for_each(Cgroup::remove);
         let status = self.status.clone();
         let how = match cause {
             Cause::Limit(limit) => How::Timeout(limit.to_owned()),
@@ -149,10 +159,15 @@ impl<'a> Supervisor<'a> {
         if self.gone_within(grace, |_| {}) {
             return 0;
         }
-        if self.gone_within(KILL_FOR, |own| own.signal_all(Signal::SIGKILL)) {
+        if self.gone_within(KILL_FOR, Self::kill_all) {
             return 0;
         }
         tree::descendants(&[Pid::this().as_raw()]).len()
+    }
+
+    fn kill_all(&self) {
+        self.group.iter().for_each(Cgroup::kill);
+        self.signal_all(Signal::SIGKILL);
     }
 
     fn gone_within(&mut self, limit: Duration, each_round: impl Fn(&Self)) -> bool {
@@ -167,10 +182,10 @@ impl<'a> Supervisor<'a> {
         false
     }
 
-    /// As subreaper every orphan comes to us: no children means no descendants.
+    /// As subreaper every orphan comes to us: no children means no descendants. The group's word counts beside it.
     #[cfg(target_os = "linux")]
     fn none_left(&mut self) -> bool {
-        self.reap()
+        self.reap() && self.group.as_ref().is_none_or(Cgroup::is_empty)
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -180,7 +195,9 @@ impl<'a> Supervisor<'a> {
 
     #[cfg(target_os = "linux")]
     fn signal_all(&self, signal: Signal) {
-        for process in tree::descendants(&[Pid::this().as_raw()]) {
+        let below = tree::descendants(&[Pid::this().as_raw()]);
+        let grouped = self.group.iter().flat_map(Cgroup::members);
+        for process in below.into_iter().chain(grouped) {
             process.signal(signal);
         }
     }
