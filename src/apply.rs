@@ -160,6 +160,9 @@ impl Hands {
             }
             Effect::Log(event) => {
                 events::append(&self.places.events(), event, key).map_err(ApplyError::Events)?;
+                if let Some(run) = event.without_artifact() {
+                    self.executor.note_no_artifact(&run)?;
+                }
             }
             Effect::Lease { .. } | Effect::Release { .. } | Effect::Reply { .. } => {}
         }

@@ -158,6 +158,8 @@ pub struct Field {
 #[serde(rename_all = "kebab-case")]
 pub enum Query {
     /// The tree as it is now; `since`: what changed from that earlier snapshot. Kept under `refs/agency/<label>`.
+    /// Without `since` it is the beginning of something: where a commit of ours has just taken everything that the last
+    /// snapshot found, that snapshot and the commit answer it, and nobody looks.
     Snapshot {
         tree: TreeRef,
         label: String,
@@ -275,4 +277,20 @@ pub struct Event {
     pub event: String,
     pub agent: Option<Seat>,
     pub context: BTreeMap<String, String>,
+}
+
+const NO_ARTIFACT: &str = "run.no-artifact";
+
+impl Event {
+    /// A run exited with 0 and left nothing of what was expected (SU-05): the one class that only a protocol can see.
+    pub fn no_artifact(run: &RunId, agent: Seat) -> Self {
+        let context = [("run".to_owned(), run.to_string())].into();
+        Self { event: NO_ARTIFACT.to_owned(), agent: Some(agent), context }
+    }
+
+    /// The run that left nothing, if this says so of one.
+    pub fn without_artifact(&self) -> Option<RunId> {
+        let run = self.context.get("run").filter(|_| self.event == NO_ARTIFACT);
+        run.map(RunId::new)
+    }
 }

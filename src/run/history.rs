@@ -1,8 +1,8 @@
 //! The list of runs as their folders tell it, for people and scripts. It takes no lock and changes nothing.
 
 use super::exit::ExitRecord;
-use super::folder::Folder;
-use crate::model::Timestamp;
+use super::folder::{Folder, NO_ARTIFACT};
+use crate::model::{Outcome, Timestamp};
 use serde::Serialize;
 use std::path::Path;
 
@@ -61,9 +61,9 @@ fn record(folder: &Folder) -> Option<RunRecord> {
     let alive = folder.alive();
     let exit = super::lose::recorded(folder);
     let said = folder.usage().unwrap_or_default();
-    let ended = |exit: &ExitRecord| match &said.outcome {
-        Some(outcome) => outcome.word(),
-        None => exit.how.outcome().word(),
+    let ended = |exit: &ExitRecord| match said.outcome.clone().unwrap_or(exit.how.outcome()) {
+        Outcome::Ok if folder.has(NO_ARTIFACT) => NO_ARTIFACT,
+        outcome => outcome.word(),
     };
     let child = alive.as_ref().and_then(|alive| alive.child).filter(|_| exit.is_none());
     Some(RunRecord {

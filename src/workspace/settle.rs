@@ -138,6 +138,17 @@ fn replaces(effect: &Effect, wanted: &RelPath) -> bool {
     matches!(effect, Effect::Replace { path, .. } if path == wanted)
 }
 
+/// The files of which an earlier `Replace` is not to be done again after this.
+fn changed_paths(effect: &Effect) -> Vec<&RelPath> {
+    match effect {
+        Effect::Replace { path, .. } | Effect::Take { path, .. } | Effect::Amend { path, .. } => {
+            vec![path]
+        }
+        Effect::Move { from, to, .. } => vec![from, to],
+        _ => Vec::new(),
+    }
+}
+
 /// While the journal is read: which finished effects are not known to have survived.
 #[derive(Default)]
 pub(super) struct Unsettled {
@@ -151,8 +162,8 @@ impl Unsettled {
             // By a version that waited for the disk before it said `done`.
             return;
         }
-        if let Effect::Replace { path, .. } = effect {
-            // Only the newest bytes of a file are wanted back.
+        // Only the newest bytes of a file are wanted back, and none of one that went.
+        for path in changed_paths(effect) {
             self.done.retain(|(.., keyed)| !replaces(&keyed.effect, path));
         }
         if matches!(effect, Effect::Replace { .. } | Effect::Take { .. } | Effect::Copy { .. }) {

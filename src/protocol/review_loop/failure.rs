@@ -6,7 +6,9 @@ use super::{
     memory::{Ended, Turn},
     turn::seat,
 };
-use crate::model::{Decision, Digest, Failure, Moment, Now, Outcome, RunId, Spawn};
+use crate::model::{
+    Builder, Decision, Digest, Effect, Event, Failure, Moment, Now, Outcome, RunId, Spawn,
+};
 use std::time::Duration;
 
 /// How long a usage limit without a known end parks a turn.
@@ -36,7 +38,7 @@ pub(super) fn try_again(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decisi
         | Outcome::Crash { .. }
         | Outcome::Timeout { .. }
         | Outcome::Stopped { .. }
-        | Outcome::Lost => count_failure(it, turn, ended, &mut next, now),
+        | Outcome::Lost => count_failure(it, turn, ended, &mut next, &mut decision, now),
     };
     decision.remember("turn", next);
     if let Some(reason) = reason {
@@ -51,12 +53,16 @@ fn count_failure(
     turn: &Turn,
     ended: &Ended,
     next: &mut Turn,
+    decision: &mut Builder,
     now: Now,
 ) -> Option<Reason> {
     if turn.refused {
         return None;
     }
     let holder = it.index.memory.state.as_ref()?.active_agent;
+    if ended.outcome == Outcome::Ok {
+        decision.effect(Effect::Log(Event::no_artifact(&ended.run, seat(holder))));
+    }
     let (retries, backoff) = *it.limits.tries.get(&seat(holder)).unwrap_or(&DEFAULT_TRIES);
     next.failures += 1;
     if next.failures <= retries {
