@@ -199,8 +199,7 @@ mod tests {
     }
 
     fn unsettled(boot: &str, done: &[Keyed]) -> Unsettled {
-        let mut unsettled = Unsettled::default();
-        unsettled.boot = boot.to_owned();
+        let mut unsettled = Unsettled { boot: boot.to_owned(), ..Unsettled::default() };
         for (n, keyed) in (1..).zip(done) {
             unsettled.note_done(n, "loop", &keyed.key, &keyed.effect);
         }
