@@ -13,6 +13,7 @@ mod explain;
 mod handoff;
 mod journal;
 mod lock;
+mod ledger;
 mod logs;
 mod metrics;
 mod protocol;
@@ -102,6 +103,12 @@ enum Verb {
     #[command(subcommand)]
     Lock(lock::Verb),
     Metrics(metrics::Args),
+    Progress(ledger::progress::Args),
+    Reviews(ledger::reviews::Args),
+    Features(ledger::features::Args),
+    /// The ledger: scripts for prompts that call them
+    #[command(subcommand)]
+    Ledger(ledger::scripts::Verb),
 }
 
 pub fn main() -> ExitCode {
@@ -146,5 +153,9 @@ fn dispatch(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Handoff(verb) => handoff::run(context, verb),
         Verb::Lock(verb) => lock::run(context, verb),
         Verb::Metrics(args) => metrics::run(context, &args),
+        Verb::Progress(args) => Ok(ledger::progress::run(&args)),
+        Verb::Reviews(args) => Ok(ledger::reviews::run(&args)),
+        Verb::Features(args) => Ok(ledger::features::run(&args)),
+        Verb::Ledger(verb) => Ok(ledger::scripts::run(&verb)),
     }
 }

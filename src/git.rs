@@ -12,6 +12,7 @@ mod guard;
 mod history;
 mod merge;
 mod names;
+mod peek;
 mod plan;
 mod push;
 mod recent;
@@ -27,6 +28,7 @@ pub use commit::Committed;
 pub use error::GitError;
 pub use guard::Pin;
 pub use merge::{MergeWish, Merged, Merging};
+pub use peek::{Peeked, peek};
 pub use push::Pushed;
 pub use refs::RefMoved;
 

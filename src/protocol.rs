@@ -2,6 +2,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod handoff;
+pub mod ledger;
 pub mod review_loop;
 
 use crate::model::{Decision, Interest, Now, Wake};

@@ -2,6 +2,7 @@
 //! Each protocol has its own list of findings in `check/`; a new one is a file there and a line in [`CHECKS`].
 
 mod handoff;
+mod ledger;
 mod review_loop;
 
 use super::context::Context;
@@ -31,7 +32,7 @@ pub(super) struct Args {
 }
 
 /// Every protocol's own look. Each returns all that it finds, and nothing where its protocol is not in use.
-const CHECKS: &[fn(&Look) -> Vec<Finding>] = &[review_loop::check, handoff::check];
+const CHECKS: &[fn(&Look) -> Vec<Finding>] = &[review_loop::check, handoff::check, ledger::check];
 
 /// Which file, where in it, and what is wrong.
 #[derive(serde::Serialize)]

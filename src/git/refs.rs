@@ -177,7 +177,7 @@ fn counts(name: &str) -> bool {
 }
 
 /// `id name` pairs of a `packed-refs` file.
-fn packed(text: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn packed(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines()
         .filter(|line| !line.starts_with(['#', '^']))
         .filter_map(|line| line.split_once(' '))

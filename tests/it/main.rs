@@ -8,6 +8,7 @@ mod cost;
 mod e2e;
 mod escalate;
 mod leases;
+mod ledger;
 mod profiles;
 mod real_clis;
 mod relay;
