@@ -12,8 +12,8 @@ mod exit;
 mod explain;
 mod handoff;
 mod journal;
-mod lock;
 mod ledger;
+mod lock;
 mod logs;
 mod metrics;
 mod protocol;
@@ -106,7 +106,7 @@ enum Verb {
     Progress(ledger::progress::Args),
     Reviews(ledger::reviews::Args),
     Features(ledger::features::Args),
-    /// The ledger: scripts for prompts that call them
+    /// The ledger: begin its loop, and scripts for prompts that call them
     #[command(subcommand)]
     Ledger(ledger::scripts::Verb),
 }
@@ -156,6 +156,6 @@ fn dispatch(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Progress(args) => Ok(ledger::progress::run(&args)),
         Verb::Reviews(args) => Ok(ledger::reviews::run(&args)),
         Verb::Features(args) => Ok(ledger::features::run(&args)),
-        Verb::Ledger(verb) => Ok(ledger::scripts::run(&verb)),
+        Verb::Ledger(verb) => ledger::scripts::run(context, &verb),
     }
 }

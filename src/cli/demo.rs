@@ -15,9 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Watch a whole protocol on a throw-away repository: scripted agents, no network, no key
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  agency demo\n  agency demo handoff")]
+#[command(after_help = "Examples:\n  agency demo\n  agency demo handoff\n  agency demo ledger")]
 pub(super) struct Args {
-    /// loop or handoff
+    /// loop, handoff or ledger
     #[arg(default_value = "loop")]
     protocol: String,
 }
@@ -48,6 +48,14 @@ const PLAYS: &[Play] = &[
         seats: &["planner", "builder", "reviewer", "fixer"],
         begin: &[("type", "feature"), ("text", "Add user auth")],
         yours: "agency handoff start --type feature 'Add user auth' && agency run",
+    },
+    Play {
+        protocol: crate::protocol::ledger::NAME,
+        about: "Five features: one is fixed twice, one is rejected and built anew; then one architecture review.",
+        script: include_str!("demo/ledger.sh"),
+        seats: &["builder", "reviewer", "fixer"],
+        begin: &[],
+        yours: "agency ledger init && agency run",
     },
 ];
 

@@ -1,6 +1,7 @@
 //! `agency explain`: what a rule or a row wants, why, and what to do about it.
 
 use super::exit::{Exit, Misused};
+use crate::protocol::ledger;
 use crate::protocol::review_loop::table::TABLE;
 use crate::rules;
 
@@ -24,6 +25,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let wanted = wanted.to_uppercase();
     if let Some(rule) = rules::find(&wanted) {
         anstream::println!("{}: {}\n\n{}", rule.id, rule.title, rule.text);
+        return Ok(Exit::Fine);
+    }
+    if let Some(row) = ledger::table::TABLE.iter().find(|row| row.id == wanted) {
+        let (agent, said, next) = (row.agent.word(), row.said.word(), row.next.word());
+        anstream::println!("{}: when {agent} came to `{said}`: {next}", row.id);
+        anstream::println!(
+            "\nIt is a row of the ledger's table; `agency protocol show ledger` prints all of them."
+        );
         return Ok(Exit::Fine);
     }
     let Some(row) = TABLE.iter().find(|row| row.id == wanted) else {

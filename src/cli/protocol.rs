@@ -1,6 +1,7 @@
 //! `agency protocol show`: a transition table as text or as a picture.
 
 mod handoff;
+mod ledger;
 
 use super::exit::{Exit, Misused};
 use super::show;
@@ -9,7 +10,7 @@ use crate::protocol::review_loop::table::{Next, Round, Row, TABLE};
 /// The transition tables that we judge by
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  agency protocol show loop\n  agency protocol show loop --mermaid\n  agency protocol show handoff"
+    after_help = "Examples:\n  agency protocol show loop\n  agency protocol show loop --mermaid\n  agency protocol show handoff\n  agency protocol show ledger"
 )]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -21,7 +22,7 @@ enum Verb {
     /// Print one table
     #[command(after_help = "Example:\n  agency protocol show loop --mermaid")]
     Show {
-        /// loop or handoff
+        /// loop, handoff or ledger
         name: String,
         /// As a Mermaid state diagram
         #[arg(long)]
@@ -36,8 +37,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         (crate::protocol::review_loop::NAME, true) => diagram(),
         (crate::protocol::handoff::NAME, false) => handoff::tables(),
         (crate::protocol::handoff::NAME, true) => handoff::diagram(),
+        (crate::protocol::ledger::NAME, false) => ledger::tables(),
+        (crate::protocol::ledger::NAME, true) => ledger::diagram(),
         _ => {
-            let wanted = "loop, handoff";
+            let wanted = "loop, handoff, ledger";
             return Err(Misused(format!("there is no protocol `{name}`; wanted: {wanted}")).into());
         }
     }

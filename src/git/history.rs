@@ -34,12 +34,6 @@ impl Repo {
         }
     }
 
-    /// The commit that a possibly short id stands for; `None`: there is none, or more than one.
-    pub async fn commit_named(&self, id: &str) -> Result<Option<CommitId>, GitError> {
-        let hex = (4..=64).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if hex { self.ask_commit(id).await } else { Ok(None) }
-    }
-
     async fn has_object(&self, id: &str) -> Result<bool, GitError> {
         let output = self.git(Call::local("cat-file").args(["-e", id]).fine(&[0, 1, 128])).await?;
         Ok(output.code == 0)

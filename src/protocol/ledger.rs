@@ -2,21 +2,44 @@
 //!
 //! `words.rs` holds the tables of words, `progress.rs`, `reviews.rs` and `features.rs` the documents with their schemas and
 //! every change that is allowed to them. The commands and the daemon use the same functions.
+//!
+//! The loop: the documents on the main branch are the truth, and they say which session comes next (`opening.rs`). A session runs
+//! in a worktree of ours on its own branch, with a copy of the documents (`running.rs`). When it has ended, what it really left
+//! is judged by who may do what (`changes.rs`, `judging.rs`), and what is left of it is brought to the main branch (`moving.rs`).
 
+mod changes;
 mod check;
+mod command;
 pub mod cycles;
+mod decide;
+mod docs;
+mod edits;
+mod failing;
 pub mod features;
+mod hold;
+mod index;
 pub mod issues;
 pub mod json;
+mod judging;
+mod memory;
+mod moving;
+mod opening;
 pub mod progress;
+mod prompt;
 pub mod reviews;
+mod running;
+pub mod table;
 pub mod words;
 
 pub use features::{FEATURES, Features};
 pub use progress::{PROGRESS, Progress};
 pub use reviews::{REVIEWS, Reviews};
 
-use crate::model::Rejection;
+use super::{Protocol, Status};
+use crate::model::{Decision, Interest, Now, Rejection, RelPath, Seat, Shape, Wake, WatchedFile};
+use index::Index;
+use memory::Stage;
+use std::{collections::BTreeMap, time::Duration};
 
 pub const NAME: &str = "ledger";
 
@@ -57,3 +80,89 @@ macro_rules! document {
 document!(Progress, PROGRESS);
 document!(Reviews, REVIEWS);
 document!(Features, FEATURES);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Tries after the first and the first wait between them, for each seat.
+    pub tries: BTreeMap<Seat, (u32, Duration)>,
+}
+
+/// Where this ledger lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Distinguishes runs of different repositories.
+    pub repo: String,
+    /// The project's name, where nobody gave it one.
+    pub name: String,
+    pub git: bool,
+}
+
+/// The loop of the ledger in one repository.
+pub struct Ledger {
+    limits: Limits,
+    place: Place,
+    index: Index,
+}
+
+impl Ledger {
+    pub fn new(place: Place, limits: Limits) -> Self {
+        Self { limits, place, index: Index::default() }
+    }
+}
+
+impl Protocol for Ledger {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn interest(&self) -> Interest {
+        let files = docs::FILES.map(|path| WatchedFile {
+            path: RelPath::fixed(path),
+            shape: Shape::Json,
+            limit: FILE_MAX,
+        });
+        Interest { files: files.to_vec(), trees: Vec::new() }
+    }
+
+    fn absorb(&mut self, wake: &Wake) {
+        self.index.absorb(wake);
+    }
+
+    fn decide(&self, now: Now) -> Decision {
+        decide::decide(self, now)
+    }
+
+    fn status(&self, now: Now) -> Status {
+        let memory = &self.index.memory;
+        let held = memory.holds.first().map(|hold| hold.summary.clone());
+        let turn = memory.turn.as_ref();
+        let at = turn.map(|turn| {
+            let what = turn.feature.as_deref().unwrap_or(&turn.branch);
+            let doing = match &turn.stage {
+                Stage::Running { .. } => "runs",
+                Stage::Opening | Stage::Based { .. }
+                    if turn.not_before.is_some_and(|at| at.left(now).is_some()) =>
+                {
+                    "is tried again later"
+                }
+                Stage::Opening | Stage::Based { .. } => "is about to run",
+                Stage::Ended(_) | Stage::Left { .. } => "is judged",
+                Stage::Moving(_) => "is recorded",
+            };
+            format!("{} of {what} {doing}", turn.agent.word())
+        });
+        let summary = match (&held, at, &memory.main, &memory.rest) {
+            (Some(held), ..) => format!("held: {held}"),
+            (None, Some(at), ..) => at,
+            (None, None, None, _) => "no loop; `agency ledger init` begins one".to_owned(),
+            (None, None, Some(_), Some(_)) => "complete: all features pass".to_owned(),
+            (None, None, Some(_), None) => "looks for what comes next".to_owned(),
+        };
+        let detail = serde_json::json!({
+            "main": memory.main, "agent": turn.map(|turn| turn.agent.word()),
+            "feature": turn.and_then(|turn| turn.feature.clone()), "branch": turn.map(|turn| turn.branch.clone()),
+            "failures": turn.map_or(0, |turn| turn.failures), "refusals": memory.refusals,
+        });
+        Status { summary, held, detail }
+    }
+}

@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::model::{FileSeen, FileState, Interest, Seat};
 use crate::protocol::Protocol;
 use crate::protocol::handoff::{self, Handoff};
+use crate::protocol::ledger::{self, Ledger, words::AgentType};
 use crate::protocol::review_loop::{self, Limits, Place, ReviewLoop, table::Holder};
 use crate::route;
 
@@ -17,6 +18,11 @@ pub(super) fn make(name: &str, place: &Place, config: &Config) -> Option<Box<dyn
         handoff::NAME => {
             let place = handoff::Place { repo: place.repo.clone(), git: place.git };
             Some(Box::new(Handoff::new(place, handoff_limits(config))))
+        }
+        ledger::NAME => {
+            let Place { repo, git } = place.clone();
+            let place = ledger::Place { name: repo.clone(), repo, git };
+            Some(Box::new(Ledger::new(place, ledger_limits(config))))
         }
         _ => None,
     }
@@ -29,6 +35,15 @@ fn handoff_limits(config: &Config) -> handoff::Limits {
         Some((seat, (agent.retries, agent.backoff)))
     });
     handoff::Limits { max_iterations: config.handoff.max_iterations, tries: seats.collect() }
+}
+
+fn ledger_limits(config: &Config) -> ledger::Limits {
+    let tries = AgentType::ALL.iter().filter_map(|agent| {
+        let seat = Seat::new(agent.role());
+        let (_, agent) = config.agent_for(&seat, agent.role())?;
+        Some((seat, (agent.retries, agent.backoff)))
+    });
+    ledger::Limits { tries: tries.collect() }
 }
 
 fn loop_limits(config: &Config) -> Limits {

@@ -1,7 +1,9 @@
 //! The ledger's commands through the real binary, on real files: what they print, what they refuse, and many writers at once.
 
+mod demo;
 mod git;
 mod shapes;
+mod sim;
 mod writers;
 
 use crate::scenarios::golden;

@@ -1,9 +1,11 @@
 //! A folder is a test: `before/` and `wake.yaml` in, `decision.txt` and `after/` out. `AGENCY_BLESS=1` rewrites the right side.
 
 mod handoff;
-pub(crate) use handoff::uuid;
+mod ledger;
 mod review_loop;
 
+pub(crate) use handoff::uuid;
+pub(crate) use ledger::make as ledger_loop;
 pub(crate) use review_loop::with_git as quiet_loop;
 
 use agency::model::{Decision, Effect, Query, RelPath};
@@ -153,6 +155,7 @@ fn show_query(query: &Query) -> String {
         Query::Range { .. } => "range".to_owned(),
         Query::Read { tree, path } => format!("read {path} of {tree:?}"),
         Query::Contains { branch, .. } => format!("contains {branch}"),
+        Query::FileAt { path, .. } => format!("{path} of a commit"),
         other => format!("{other:?}"),
     }
 }

@@ -81,3 +81,31 @@ fn the_handoff_tables_are_the_ones_we_reviewed() {
     assert_eq!(rows.len(), all, "a row that no combination reaches");
     crate::scenarios::golden("tests/it/tables/handoff.txt", &matrix);
 }
+
+// covers: LG-04, LG-06, LG-08
+#[test]
+fn the_ledgers_tables_are_the_ones_we_reviewed() {
+    use agency::protocol::ledger::table::{self, Action, Cycles, Said};
+    use agency::protocol::ledger::words::AgentType;
+    let mut matrix = String::from("Who follows whom\n\n");
+    let mut rows = std::collections::BTreeSet::new();
+    for &agent in AgentType::ALL {
+        for said in Said::ALL {
+            for cycles in Cycles::ALL {
+                let next = table::find(agent, said, cycles).map_or("cannot be".to_owned(), |row| {
+                    rows.insert(row.id);
+                    format!("{:<5} {}", row.id, row.next.word())
+                });
+                let (agent, said, cycles) = (agent.word(), said.word(), cycles.word());
+                writeln!(matrix, "{agent:<13} {said:<9} {cycles:<13} {next}").unwrap();
+            }
+        }
+    }
+    assert_eq!(rows.len(), table::TABLE.len(), "a row that no combination reaches");
+    matrix.push_str("\nWho may do what\n\n");
+    for action in Action::ALL {
+        let words = action.words();
+        writeln!(matrix, "{words:<32} {}", action.allowed()).unwrap();
+    }
+    crate::scenarios::golden("tests/it/tables/ledger.txt", &matrix);
+}

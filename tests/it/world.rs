@@ -223,6 +223,17 @@ impl World {
         tree.files.insert(RelPath::new(path).unwrap(), bytes);
     }
 
+    /// Commits everything that lies in a worktree of ours, as its agent would.
+    pub(crate) fn commit_in(&mut self, worktree: &str, message: &str) {
+        let branch = self.worktrees[worktree].branch.clone();
+        let tree = self.tree_of(&TreeRef::Worktree(worktree.to_owned()));
+        let parent = self.heads.get(&branch).cloned();
+        let id = commit_id(parent.as_ref(), &tree, message, self.now.wall);
+        let commit = Commit { id: id.clone(), parent, tree, message: message.to_owned() };
+        self.commits.insert(id.clone(), commit);
+        self.heads.insert(branch, id);
+    }
+
     fn checkout_of(&self, tree: &TreeRef) -> Checkout {
         let TreeRef::Worktree(name) = tree else { return self.checkout() };
         let branch = self.worktrees.get(name).map(|tree| tree.branch.clone());
@@ -721,7 +732,12 @@ impl World {
             Query::Range { from, to } => Fact::Commits(self.range(from.as_ref(), to)),
             Query::Read { tree, path } => Fact::File(self.read(tree, path).map(Bytes)),
             Query::Diff { from, to } => {
-                let tree = |id: &TreeId| self.trees.get(id).cloned().unwrap_or_default();
+                // As git does, a commit is taken for its tree.
+                let of_commit = |id: &TreeId| self.commits.get(&CommitId::new(id.as_str()));
+                let tree = |id: &TreeId| {
+                    let known = self.trees.get(id).or_else(|| Some(&of_commit(id)?.tree));
+                    known.cloned().unwrap_or_default()
+                };
                 Fact::Changes(diff(&tree(from), &tree(to)))
             }
             Query::FileAt { commit, path } => {

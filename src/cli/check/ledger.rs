@@ -12,5 +12,8 @@ pub(super) fn check(look: &Look) -> Vec<Finding> {
 fn one<D: Document>(look: &Look) -> Vec<Finding> {
     let Ok(Some(bytes)) = look.bytes(&RelPath::fixed(D::FILE), FILE_MAX) else { return Vec::new() };
     let document = D::read(&bytes);
-    document.map_or_else(|_| Vec::new(), |document| document.problems().into_iter().map(Finding::from).collect())
+    document.map_or_else(
+        |_| Vec::new(),
+        |document| document.problems().into_iter().map(Finding::from).collect(),
+    )
 }

@@ -66,8 +66,10 @@ impl Stage {
     pub(super) fn settings(&self, play: &Play) -> anyhow::Result<Settings> {
         let mut config = Config::default();
         let script = self.dir.join("agent.sh").display().to_string();
+        // For scripts that call us.
+        let program = std::env::current_exe()?.display().to_string();
         for &seat in play.seats {
-            let start = Start::Command(vec!["sh".to_owned(), script.clone()]);
+            let start = Start::Command(vec!["sh".to_owned(), script.clone(), program.clone()]);
             let agent = Agent { backoff: Duration::from_secs(1), ..Agent::new(start) };
             config.agents.insert(seat.to_owned(), agent);
             config.roles.insert(Seat::new(seat), seat.to_owned());

@@ -1,8 +1,11 @@
-//! `agency ledger`: the scripts by which prompts in the wild call us.
+//! `agency ledger`: beginning the loop, and the scripts by which prompts in the wild call us.
 
 use super::{Trouble, finish};
+use crate::cli::ask::tell;
+use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::model::RelPath;
+use crate::protocol::ledger::NAME;
 use crate::store;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -10,6 +13,13 @@ use std::time::Duration;
 
 #[derive(clap::Subcommand)]
 pub(in crate::cli) enum Verb {
+    /// Begin the ledger's loop on the branch that is checked out: a list, then feature by feature
+    #[command(after_help = "Example:\n  agency ledger init --spec docs/spec.md && agency run")]
+    Init {
+        /// What is to be built, as a file of the repository; for the INITIALIZER, where there is no feature list yet
+        #[arg(long, value_name = "FILE")]
+        spec: Option<String>,
+    },
     /// Write scripts/{progress,reviews,features}.py that call this program, so that prompts that use them work unchanged
     #[command(after_help = "Example:\n  agency ledger scripts\n  python3 scripts/features.py next")]
     Scripts {
@@ -25,9 +35,15 @@ pub(in crate::cli) enum Verb {
 /// What every script of ours begins with; by it we know our own.
 const MARK: &str = "# Written by `agency ledger scripts`";
 
-pub(in crate::cli) fn run(verb: &Verb) -> Exit {
-    let Verb::Scripts { dir, force } = verb;
-    finish(write_all(dir.as_deref().unwrap_or(Path::new(".")), *force))
+pub(in crate::cli) fn run(context: &Context, verb: &Verb) -> anyhow::Result<Exit> {
+    match verb {
+        Verb::Init { spec } => {
+            tell(context, crate::model::Verb::Init, Some(NAME), &[("spec", spec.as_deref())])
+        }
+        Verb::Scripts { dir, force } => {
+            Ok(finish(write_all(dir.as_deref().unwrap_or(Path::new(".")), *force)))
+        }
+    }
 }
 
 fn write_all(dir: &Path, force: bool) -> Result<(), Trouble> {

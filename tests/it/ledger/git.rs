@@ -69,6 +69,9 @@ fn head_and_the_commits_of_fixes_are_gits_not_the_agents() {
     let said = desk.fails(1, &invented.each_ref().map(String::as_str));
     assert!(said.contains("no commit abc1234") && said.contains("LG-12"), "{said}");
     desk.ok(&words(&fix(&head[..8])).each_ref().map(String::as_str));
+    git(&desk, &["gc", "-q"]);
+    desk.ok(&words(&fix(&head)).each_ref().map(String::as_str));
+    desk.fails(1, &invented.each_ref().map(String::as_str));
     desk.ok(&["reviews", "mark-merged", "1"]);
     assert_eq!(desk.json("reviews.json")["fixes"][0]["merge_commit"], head[..7]);
 }

@@ -1,0 +1,33 @@
+//! The ledger's tables: who follows whom, and who may do what.
+
+use super::show;
+use crate::protocol::ledger::table::{Action, Next, TABLE};
+
+/// Who follows whom, then who may do what.
+pub(super) fn tables() {
+    let mut table = show::table(&["row", "agent", "came to", "fix attempts", "next"]);
+    for row in TABLE {
+        let cycles = row.cycles.word();
+        table.add_row([row.id, row.agent.word(), row.said.word(), cycles, row.next.word()]);
+    }
+    anstream::println!("{table}\n");
+    let mut table = show::table(&["action", "who"]);
+    for action in Action::ALL {
+        table.add_row([action.words().to_owned(), action.allowed()]);
+    }
+    anstream::println!("{table}");
+}
+
+pub(super) fn diagram() {
+    anstream::println!("stateDiagram-v2\n  [*] --> INITIALIZER");
+    for row in TABLE {
+        let to = match row.next {
+            Next::Start | Next::Merge | Next::Reject | Next::Pick => "IMPLEMENT",
+            Next::ReviewIt => "REVIEW",
+            Next::FixIt => "FIX",
+            Next::Again => row.agent.word(),
+        };
+        let (from, said, what) = (row.agent.word(), row.said.word(), row.next.word());
+        anstream::println!("  {from} --> {to}: {} {said}, {what}", row.id);
+    }
+}

@@ -1,0 +1,154 @@
+//! What the owner asks of the ledger's loop: begin, resume, adopt, stop. The same journal as everything else.
+
+use super::memory::{Hold, Stage, Turn, WayOut};
+use super::{Ledger, PROGRESS, hold, hold::Reason};
+use crate::model::{
+    Answer, Builder, Command, Decision, Effect, Now, RelPath, Severity, Verb, clip,
+};
+
+/// Answers the oldest command that is for us.
+pub(super) fn answer(it: &Ledger, _: Now) -> Option<Decision> {
+    let command = it.index.commands.first()?;
+    let verb = match command.verb {
+        Verb::Init => init,
+        Verb::Resume => resume,
+        Verb::Adopt => adopt,
+        Verb::Stop => stop,
+        Verb::Trust => trust,
+        Verb::Restore | Verb::Inject | Verb::Ack | Verb::Do => not_ours,
+    };
+    let (mut decision, answer) = match verb(it, command) {
+        Ok((decision, text)) => (decision, Answer { accepted: true, text }),
+        Err(text) => (it.builder(), Answer { accepted: false, text }),
+    };
+    decision.effect(Effect::Reply { command: command.id.clone(), answer });
+    Some(decision.finish())
+}
+
+/// What to do and what to say, or why not.
+type Outcome = Result<(Builder, String), String>;
+
+fn init(it: &Ledger, command: &Command) -> Outcome {
+    if let Some(main) = &it.index.memory.main {
+        return Err(format!("the ledger's loop is at work here, on `{main}`"));
+    }
+    let spec = command.arg("spec").map(|path| {
+        RelPath::new(path).map_err(|error| error.to_string()).map(|path| path.to_string())
+    });
+    let (mut decision, branch) = begin(it)?;
+    if let Some(spec) = spec.transpose()? {
+        decision.remember("spec", spec);
+    }
+    if it.index.memory.is_held() {
+        release(it, &mut decision, "the owner began the loop");
+    }
+    Ok((decision, format!("the ledger's loop begins on `{branch}`")))
+}
+
+/// The branch that is checked out is the one that everything is merged into.
+fn begin(it: &Ledger) -> Result<(Builder, String), String> {
+    let checkout = it.index.checkout.as_ref().filter(|_| it.place.git);
+    let checkout = checkout.ok_or("the ledger's loop needs git: `git init` first")?;
+    let branch = checkout.branch.clone().ok_or("HEAD is detached; check out a branch first")?;
+    if checkout.head.is_none() {
+        return Err("there is no commit yet; make a first one".to_owned());
+    }
+    let mut decision = it.builder();
+    decision.remember("main", &branch);
+    Ok((decision, branch))
+}
+
+fn adopt(it: &Ledger, _: &Command) -> Outcome {
+    if it.index.memory.main.is_some() {
+        return Err("there is nothing to adopt: our journal knows this ledger".to_owned());
+    }
+    it.index.whole(PROGRESS).ok_or_else(|| format!("there is no readable `{PROGRESS}`"))?;
+    let (mut decision, branch) = begin(it)?;
+    release(it, &mut decision, "the owner adopted the ledger as it is");
+    let text = format!("the ledger on `{branch}` is ours now");
+    announce(it, &mut decision, "adopt", &text);
+    Ok((decision, text))
+}
+
+fn resume(it: &Ledger, _: &Command) -> Outcome {
+    let memory = &it.index.memory;
+    if let Some(hold) = memory.holds.iter().find(|hold| hold.way_out != WayOut::Resume) {
+        return Err(format!("{}; `agency {}` ends this", hold.summary, hold.way_out.verb()));
+    }
+    if !memory.is_held() {
+        return Err("the ledger's loop is not held".to_owned());
+    }
+    let mut decision = it.builder();
+    let text = release(it, &mut decision, "the owner resumed");
+    if let Some(turn) = &memory.turn {
+        decision.remember(
+            "turn",
+            Turn { failures: 0, not_before: None, excused: true, ..turn.clone() },
+        );
+    }
+    Ok((decision, text))
+}
+
+/// SE-01: the owner trusts git as it is now; what waited for that goes on.
+fn trust(it: &Ledger, _: &Command) -> Outcome {
+    let waited = it.index.memory.holds.iter().any(|hold| hold.way_out == WayOut::Trust);
+    if !waited {
+        return Ok((it.builder(), "the ledger's loop waited for nothing of this".to_owned()));
+    }
+    let mut decision = it.builder();
+    let text = release_those(it, &mut decision, "the owner trusts git", |hold| {
+        hold.way_out == WayOut::Trust
+    });
+    Ok((decision, text))
+}
+
+fn release(it: &Ledger, decision: &mut Builder, how: &str) -> String {
+    release_those(it, decision, how, |hold| hold.way_out != WayOut::Trust)
+}
+
+/// Ends holds; the causes' epoch is over.
+fn release_those(
+    it: &Ledger,
+    decision: &mut Builder,
+    how: &str,
+    which: fn(&Hold) -> bool,
+) -> String {
+    let (ended, kept): (Vec<Hold>, Vec<Hold>) =
+        it.index.memory.holds.iter().cloned().partition(which);
+    for hold in &ended {
+        decision.effect(Effect::Resolve { cause: hold.cause.clone(), how: how.to_owned() });
+    }
+    decision.remember("holds", kept);
+    decision.remember("epoch", it.index.memory.epoch + 1);
+    let count =
+        if ended.len() == 1 { "one cause".to_owned() } else { format!("{} causes", ended.len()) };
+    format!("{how}; {count} resolved")
+}
+
+/// SE-04: every verb that loosens something is announced.
+fn announce(it: &Ledger, decision: &mut Builder, verb: &str, text: &str) {
+    let subject = format!("{verb} {}", it.index.memory.decisions);
+    let mut reason =
+        Reason::new("SE-04", subject, format!("`agency {verb}` was used: {}", clip(text, 160)));
+    reason.did = "It was done as asked.".to_owned();
+    hold::tell(it, decision, Severity::Notice, reason);
+}
+
+fn stop(it: &Ledger, command: &Command) -> Outcome {
+    let stage = it.index.memory.turn.as_ref().map(|turn| &turn.stage);
+    let run = match stage {
+        Some(Stage::Running { run, .. }) if command.arg("run") == Some(run.as_str()) => run.clone(),
+        _ => return Err("no such run is alive in this ledger".to_owned()),
+    };
+    if it.index.is_stopping() {
+        return Err(format!("`{run}` is being stopped already"));
+    }
+    let mut decision = it.builder();
+    let text = format!("`{run}` is being stopped");
+    decision.effect(Effect::Stop { run, why: format!("stopped by {}", command.by) });
+    Ok((decision, text))
+}
+
+fn not_ours(_: &Ledger, _: &Command) -> Outcome {
+    Err("that is not the ledger's to do".to_owned())
+}

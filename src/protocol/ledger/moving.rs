@@ -1,0 +1,243 @@
+//! A judged session on its way: worktree and branch put in order, the merge, the record in the main branch. It judges nothing.
+
+use super::docs::{FILES, is_ledger};
+use super::memory::{Fate, Moving, Stage, Turn};
+use super::opening::{self, docs_at_tip, files_at};
+use super::{Ledger, failing, hold, hold::Reason, table};
+use crate::model::{
+    CommitId, Decision, Digest, Effect, Event, Fact, MergeStyle, Now, PlannedCommit, Query,
+    RelPath, RowId, Seat, TreeRef,
+};
+
+pub(super) fn go_on(it: &Ledger, turn: &Turn, moving: &Moving, now: Now) -> Option<Decision> {
+    Some(if !moving.cleaned {
+        clean(it, turn, moving)
+    } else if moving.resync {
+        resync(it, turn, moving)
+    } else if moving.fate == Fate::Merge && moving.merged.is_none() {
+        merge(it, turn, moving)
+    } else if moving.recorded.is_none() {
+        record(it, turn, moving)
+    } else {
+        finish(it, turn, moving, now)
+    })
+}
+
+fn step(turn: &Turn, moving: Moving) -> Turn {
+    turn.at(Stage::Moving(Box::new(moving)))
+}
+
+/// The worktree goes, and the branch stands where it belongs. Nothing is lost: what is moved away from is kept under a ref.
+fn clean(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
+    let mut decision = it.builder();
+    decision.effect(Effect::DropWorktree { name: turn.tree() });
+    decision.effect(Effect::Release { tree: TreeRef::Worktree(turn.tree()) });
+    let branch = format!("refs/heads/{}", turn.branch);
+    let keep = |kind: &str, commit: &CommitId| Effect::Ref {
+        name: format!("refs/agency/ledger/{kind}/{}", moving.run),
+        was: None,
+        to: Some(commit.clone()),
+    };
+    if moving.found.as_ref() != Some(&moving.stand) {
+        if let Some(found) = &moving.found {
+            decision.effect(keep("undone", found));
+        }
+        let (was, to) = (moving.found.clone(), Some(moving.stand.clone()));
+        decision.effect(Effect::Ref { name: branch, was, to });
+    }
+    if moving.fate == Fate::Reject {
+        decision.effect(keep("rejected", &moving.stand));
+    }
+    decision.remember("turn", step(turn, Moving { cleaned: true, ..moving.clone() }));
+    decision.finish()
+}
+
+/// The branch gets the documents as the main branch has them now, so that only the work itself is merged.
+fn resync(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
+    if let Some(planned) = planned(it, &turn.branch) {
+        let mut decision = it.builder();
+        decision.effect(Effect::Merge(planned.clone()));
+        let next = Moving { stand: planned.id.clone(), resync: false, ..moving.clone() };
+        decision.remember("turn", step(turn, next));
+        return decision.finish();
+    }
+    let files = docs_at_tip(it).and_then(|(commit, _)| files_at(it, commit));
+    let Some(files) = files else { return opening::look(it, it.main()) };
+    let there = FILES.into_iter().zip(files);
+    let write = there.filter_map(|(name, bytes)| Some((RelPath::fixed(name), bytes?.clone())));
+    let mut decision = it.builder();
+    let query = Query::Plan {
+        branch: turn.branch.clone(),
+        parent: Some(moving.stand.clone()),
+        take: Vec::new(),
+        write: write.collect(),
+        message: "Ledger: the documents as they are on the main branch\n".to_owned(),
+        date: moving.at,
+    };
+    decision.effect(Effect::Ask { query });
+    decision.finish()
+}
+
+/// What was reviewed is what is merged: the commit at which the branch stood when the review began.
+fn merge(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
+    match it.index.fact(|query| matches!(query, Query::Merge { .. })) {
+        Some(Fact::Planned(planned)) => {
+            let mut decision = it.builder();
+            decision.effect(Effect::Merge(planned.clone()));
+            let next = Moving { merged: Some(planned.id.clone()), ..moving.clone() };
+            decision.remember("turn", step(turn, next));
+            return decision.finish();
+        }
+        Some(Fact::Conflict(paths)) if paths.iter().all(is_ledger) => {
+            let mut decision = it.builder();
+            decision.remember("turn", step(turn, Moving { resync: true, ..moving.clone() }));
+            return decision.finish();
+        }
+        Some(Fact::Conflict(paths)) => return hold::held(it, conflict(turn, moving, paths)),
+        Some(_) | None => {}
+    }
+    let Some(Some(onto)) = opening::tip(it, it.main()) else { return opening::look(it, it.main()) };
+    let mut decision = it.builder();
+    let what = turn.feature.as_deref().unwrap_or(&turn.branch);
+    let query = Query::Merge {
+        target: it.main().to_owned(),
+        onto: onto.clone(),
+        theirs: moving.stand.clone(),
+        style: MergeStyle::Merge,
+        message: format!("Merge {} ({what})\n\nAgency-Key: {}\n", turn.branch, decision.key()),
+        date: moving.at,
+    };
+    decision.effect(Effect::Ask { query });
+    decision.finish()
+}
+
+fn conflict(turn: &Turn, moving: &Moving, paths: &[RelPath]) -> Reason {
+    let named: Vec<_> = paths.iter().take(20).map(|path| format!("`{path}`")).collect();
+    let summary = format!(
+        "`{}` passed its review but conflicts with the main branch in {}",
+        turn.branch,
+        named.join(", ")
+    );
+    let mut reason = Reason::new("LG-04", moving.run.as_str(), summary);
+    reason.wont = format!(
+        "We resolve no conflict: merge the main branch into `{}` yourself, then resume.",
+        turn.branch
+    );
+    reason
+}
+
+/// The documents on the main branch as it is now, with what the session brings.
+fn record(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
+    if let Some(planned) = planned(it, it.main()) {
+        let mut decision = it.builder();
+        decision.effect(Effect::Merge(planned.clone()));
+        remember_written(it, &mut decision);
+        let next = Moving { recorded: Some(planned.id.clone()), ..moving.clone() };
+        decision.remember("turn", step(turn, next));
+        return decision.finish();
+    }
+    let Some((head, mut docs)) = docs_at_tip(it) else { return opening::look(it, it.main()) };
+    docs.complete(it.place.name.as_str(), moving.at);
+    let merged = moving.merged.as_ref().map(CommitId::as_str);
+    docs.apply(&moving.ops, head.as_str(), merged, moving.at);
+    let unchanged = files_at(it, head);
+    let same = |path: &RelPath, bytes: &crate::model::Bytes| {
+        let at = FILES.iter().position(|name| *name == path.as_str());
+        at.zip(unchanged).is_some_and(|(at, files)| files[at] == Some(bytes))
+    };
+    let write = docs.files().into_iter().filter(|(path, bytes)| !same(path, bytes)).collect();
+    let mut decision = it.builder();
+    let what = turn.feature.as_deref().unwrap_or(&turn.branch);
+    let query = Query::Plan {
+        branch: it.main().to_owned(),
+        parent: Some(head.clone()),
+        take: Vec::new(),
+        write,
+        message: format!(
+            "Ledger: {} {what} ({})\n\nAgency-Key: {}\n",
+            turn.agent.word(),
+            moving.row,
+            decision.key()
+        ),
+        date: moving.at,
+    };
+    decision.effect(Effect::Ask { query });
+    decision.finish()
+}
+
+/// A commit that was planned for a branch, if the answer is here.
+fn planned<'a>(it: &'a Ledger, wanted: &str) -> Option<&'a PlannedCommit> {
+    let asked = |query: &Query| matches!(query, Query::Plan { branch, .. } if branch == wanted);
+    match it.index.fact(asked)? {
+        Fact::Planned(planned) => Some(planned),
+        _ => None,
+    }
+}
+
+/// What we write into the owner's tree is no edit of theirs.
+fn remember_written(it: &Ledger, decision: &mut crate::model::Builder) {
+    let writes = it.index.answers.iter().filter_map(|(_, query, _)| match query {
+        Query::Plan { write, .. } => Some(write),
+        _ => None,
+    });
+    for (path, bytes) in writes.flatten() {
+        decision.remember(&format!("known/{path}"), Digest::of(&bytes.0));
+    }
+}
+
+/// The session is over: the row, the branch that nobody needs, the next turn.
+fn finish(it: &Ledger, turn: &Turn, moving: &Moving, now: Now) -> Decision {
+    let mut decision = it.builder();
+    decision.row(RowId::new(&moving.row));
+    if matches!(moving.fate, Fate::Merge | Fate::Reject | Fate::Drop) {
+        let name = format!("refs/heads/{}", turn.branch);
+        decision.effect(Effect::Ref { name, was: Some(moving.stand.clone()), to: None });
+    }
+    let row = table::TABLE.iter().find(|row| row.id == moving.row);
+    let context = [
+        ("row", moving.row.as_str()),
+        ("to", row.map_or("", |row| row.next.word())),
+        ("action", turn.agent.word()),
+        ("task", turn.feature.as_deref().unwrap_or(&turn.branch)),
+    ];
+    decision.effect(Effect::Log(Event {
+        event: "transition".to_owned(),
+        agent: Some(Seat::new(turn.agent.role())),
+        context: context.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+    }));
+    match (&moving.failure, &moving.recorded) {
+        (Some(why), Some(recorded)) => {
+            let mut next = failing::try_again(it, &mut decision, turn, &moving.run, why, now);
+            next.main_at = recorded.clone();
+            decision.remember("turn", next);
+        }
+        (Some(_), None) | (None, _) => drop(decision.forget("turn")),
+    }
+    decision.finish()
+}
+
+/// A branch moved between our plan and its commit: plan again.
+pub(super) fn moved_away(it: &Ledger, turn: &Turn, effect: &Effect) -> Decision {
+    let mut decision = it.builder();
+    decision.remember("turn", rewound(turn, effect));
+    decision.finish()
+}
+
+/// As if the step with the effect that failed had not been taken: all of it is done again, and what was done stays done.
+pub(super) fn rewound(turn: &Turn, effect: &Effect) -> Turn {
+    match &turn.stage {
+        Stage::Opening | Stage::Running { .. } | Stage::Ended(_) => turn.clone(),
+        Stage::Based { .. } if matches!(effect, Effect::Merge(_)) => turn.at(Stage::Opening),
+        Stage::Based { .. } => turn.clone(),
+        Stage::Left { ended, .. } => turn.at(Stage::Ended(ended.clone())),
+        Stage::Moving(moving) => {
+            let mut moving = (**moving).clone();
+            match effect {
+                Effect::Merge(_) if moving.recorded.is_some() => moving.recorded = None,
+                Effect::Merge(_) => moving.merged = None,
+                _ => moving.cleaned = false,
+            }
+            step(turn, moving)
+        }
+    }
+}

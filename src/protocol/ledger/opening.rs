@@ -1,0 +1,225 @@
+//! Which session comes next, and the branch that it works on. The documents on the main branch say it; nothing else does.
+
+use super::docs::{Docs, FILES};
+use super::memory::{Stage, Turn};
+use super::words::AgentType;
+use super::{Ledger, cycles, features, hold, hold::Reason};
+use crate::model::{
+    Builder, Bytes, CommitId, Decision, Effect, Fact, Now, PlannedCommit, Query, RelPath, Severity,
+};
+use serde_json::Value;
+
+/// After so many completed features comes an ARCHITECTURE review (spec 5 §2, "Every 5 features").
+pub(super) const ARCHITECTURE_EVERY: u64 = 5;
+
+/// Nothing is under way: look at the main branch.
+pub(super) fn choose(it: &Ledger, _: Now) -> Option<Decision> {
+    let main = it.main();
+    let Some((commit, docs)) = docs_at_tip(it) else {
+        // Without a new commit there is nothing new to do.
+        let resting =
+            it.index.memory.rest.is_some() && it.index.memory.rest.as_ref() == it.index.at_home();
+        let answered = !it.index.answers.is_empty();
+        return (!resting || answered).then(|| look(it, main));
+    };
+    let mut decision = it.builder();
+    match session(&docs) {
+        Some((agent, feature, branch)) => {
+            let turn = Turn {
+                agent,
+                feature,
+                branch,
+                main_at: commit.clone(),
+                failures: 0,
+                not_before: None,
+                excused: false,
+                stage: Stage::Opening,
+            };
+            decision.remember("turn", turn);
+            decision.forget("rest");
+        }
+        None => {
+            let done = docs.features.as_ref().map_or(0, |features| features.all().len());
+            let summary = format!("the ledger is complete: all {done} features pass");
+            let mut reason = Reason::new("LG-04", format!("complete {commit}"), summary);
+            reason.did = "Nothing is left to do; new features start it again.".to_owned();
+            decision.remember("rest", commit.clone());
+            hold::tell(it, &mut decision, Severity::Notice, reason);
+        }
+    }
+    Some(decision.finish())
+}
+
+/// Round by round: where the branch stands, then the documents there.
+pub(super) fn look(it: &Ledger, branch: &str) -> Decision {
+    let mut decision = it.builder();
+    match tip(it, branch) {
+        Some(Some(commit)) => ask_docs(&mut decision, commit),
+        Some(None) => {
+            let summary = format!("the branch `{branch}` of the ledger is gone");
+            return hold::held(it, Reason::new("LG-04", branch, summary));
+        }
+        None => drop(
+            decision
+                .effect(Effect::Ask { query: Query::Tip { name: format!("refs/heads/{branch}") } }),
+        ),
+    }
+    decision.finish()
+}
+
+pub(super) fn ask_docs(decision: &mut Builder, commit: &CommitId) {
+    for name in FILES {
+        let (commit, path) = (commit.clone(), RelPath::fixed(name));
+        decision.effect(Effect::Ask { query: Query::FileAt { commit, path } });
+    }
+}
+
+/// The answer to where a branch stands, if it was asked.
+pub(super) fn tip<'a>(it: &'a Ledger, branch: &str) -> Option<Option<&'a CommitId>> {
+    let wanted = format!("refs/heads/{branch}");
+    match it.index.fact(|query| matches!(query, Query::Tip { name } if *name == wanted))? {
+        Fact::Tip(commit) => Some(commit.as_ref()),
+        _ => None,
+    }
+}
+
+/// The three files at a commit, once all are answered.
+pub(super) fn files_at<'a>(it: &'a Ledger, commit: &CommitId) -> Option<[Option<&'a Bytes>; 3]> {
+    let mut files = [None; 3];
+    for (at, name) in FILES.into_iter().enumerate() {
+        files[at] = it.index.file_at(commit, name)?;
+    }
+    Some(files)
+}
+
+/// The documents at the commit that was asked about last.
+pub(super) fn docs_at_tip(it: &Ledger) -> Option<(&CommitId, Docs)> {
+    let commit = it.index.answers.iter().find_map(|(_, query, _)| match query {
+        Query::FileAt { commit, .. } => Some(commit),
+        _ => None,
+    })?;
+    let (docs, _) = Docs::read(files_at(it, commit)?);
+    Some((commit, docs))
+}
+
+/// Agent, feature and branch of the next session; `None`: nothing is left to do.
+fn session(docs: &Docs) -> Option<(AgentType, Option<String>, String)> {
+    let Some(list) = docs.features.as_ref() else {
+        return Some((AgentType::Initializer, None, "ledger/initializer".to_owned()));
+    };
+    let status = docs.progress.as_ref().map_or(&Value::Null, |progress| progress.status());
+    let field = |name: &str| status[name].as_str().map(str::to_owned);
+    let phase = docs.progress.as_ref().and_then(|progress| progress.phase());
+    let branch = field("current_branch").filter(|branch| is_ours(branch));
+    let open = |id: &String| list.get(id).is_some_and(|feature| !features::passes(feature));
+    match (phase.unwrap_or(AgentType::Implement), branch) {
+        (agent @ (AgentType::Review | AgentType::Fix), Some(branch)) => {
+            Some((agent, field("current_feature"), branch))
+        }
+        (AgentType::Architecture, _) => {
+            Some((AgentType::Architecture, None, "ledger/architecture".to_owned()))
+        }
+        (AgentType::Initializer | AgentType::Implement | AgentType::Review | AgentType::Fix, _) => {
+            let wanted = field("current_feature").filter(open);
+            let next =
+                wanted.as_deref().and_then(|id| list.get(id)).or_else(|| list.pending().next())?;
+            Some((AgentType::Implement, Some(features::id(next).to_owned()), feature_branch(next)))
+        }
+    }
+}
+
+/// SE-02: a branch that somebody wrote into a file is only used if it is one that we would make.
+fn is_ours(branch: &str) -> bool {
+    let tail = branch.strip_prefix("feature/").or_else(|| branch.strip_prefix("refactor/"));
+    tail.is_some_and(|tail| {
+        !tail.is_empty()
+            && tail.len() <= 100
+            && tail.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    })
+}
+
+fn feature_branch(feature: &Value) -> String {
+    let name =
+        format!("{}-{}", features::id(feature), feature["name"].as_str().unwrap_or_default());
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let slug: String = name.chars().map(plain).collect();
+    let words: Vec<&str> = slug.split('-').filter(|word| !word.is_empty()).collect();
+    let mut slug = words.join("-");
+    slug.truncate(60);
+    format!("feature/{}", slug.trim_end_matches('-'))
+}
+
+/// After a merge, a rejection or a review without findings: what the status says next.
+pub(super) fn phase_after(docs: &Docs) -> AgentType {
+    let completed = docs.features.as_ref().map_or(0, |features| features.counts().completed);
+    let reviews = docs.reviews.as_ref().map_or(&[][..], |reviews| reviews.reviews());
+    let reviewed = reviews.iter().any(|review| {
+        super::reviews::is_by(review, AgentType::Architecture)
+            && review["features_completed"].as_u64() == Some(completed)
+    });
+    let due = completed > 0 && completed.is_multiple_of(ARCHITECTURE_EVERY) && !reviewed;
+    if due { AgentType::Architecture } else { AgentType::Implement }
+}
+
+/// The branch begins where the main branch is, or goes on where it was, with the main branch's documents in it.
+pub(super) fn bring_up_to_date(it: &Ledger, turn: &Turn, now: Now) -> Option<Decision> {
+    if let Some(Fact::Planned(planned)) = it.index.fact(|query| matches!(query, Query::Plan { .. }))
+    {
+        return Some(based_on(it, turn, planned));
+    }
+    let Some(found) = tip(it, &turn.branch) else { return Some(ask_tip(it, turn)) };
+    let Some(found) = found else {
+        return Some(it.stage(turn, Stage::Based { base: turn.main_at.clone() }));
+    };
+    let (Some(main), Some(branch)) = (files_at(it, &turn.main_at), files_at(it, found)) else {
+        let mut decision = it.builder();
+        let name = format!("refs/heads/{}", turn.branch);
+        decision.effect(Effect::Ask { query: Query::Tip { name } });
+        ask_docs(&mut decision, &turn.main_at);
+        if *found != turn.main_at {
+            ask_docs(&mut decision, found);
+        }
+        return Some(decision.finish());
+    };
+    let write: Vec<_> = FILES
+        .into_iter()
+        .zip(main.into_iter().zip(branch))
+        .filter(|(_, (main, branch))| main != branch)
+        .filter_map(|(name, (main, _))| Some((RelPath::fixed(name), main?.clone())))
+        .collect();
+    if write.is_empty() {
+        return Some(it.stage(turn, Stage::Based { base: found.clone() }));
+    }
+    let mut decision = it.builder();
+    let query = Query::Plan {
+        branch: turn.branch.clone(),
+        parent: Some(found.clone()),
+        take: Vec::new(),
+        write,
+        message: format!("Ledger: the documents for {}\n", turn.agent.word()),
+        date: now.wall,
+    };
+    decision.effect(Effect::Ask { query });
+    Some(decision.finish())
+}
+
+fn ask_tip(it: &Ledger, turn: &Turn) -> Decision {
+    let mut decision = it.builder();
+    decision
+        .effect(Effect::Ask { query: Query::Tip { name: format!("refs/heads/{}", turn.branch) } });
+    decision.finish()
+}
+
+fn based_on(it: &Ledger, turn: &Turn, planned: &PlannedCommit) -> Decision {
+    let mut decision = it.builder();
+    decision.effect(Effect::Merge(planned.clone()));
+    decision.remember("turn", turn.at(Stage::Based { base: planned.id.clone() }));
+    decision.finish()
+}
+
+/// What a FIX on this branch answers, for prompts.
+pub(super) fn fixes_left(docs: &Docs, turn: &Turn) -> usize {
+    let subject = Docs::subject(turn.feature.as_deref(), &turn.branch);
+    let done = docs.reviews.as_ref().map_or(0, |reviews| cycles::attempts(reviews, &subject));
+    cycles::FIX_MAX.saturating_sub(done)
+}
