@@ -4,7 +4,6 @@ use super::Handoff;
 use super::hold::{self, Reason};
 use super::memory::{Ended, Left, Start, Turn};
 use super::message::Message;
-use super::payload::Payload;
 use super::table::Who;
 use super::turn::{answer, ask_snapshot, cannot_look};
 use crate::model::{CommitId, Decision, Effect, Fact, Now, Query, RelPath, Severity, Snapshot};
@@ -69,10 +68,8 @@ pub(super) fn check(
     if !open.is_empty() {
         return Some(check_commits(it, turn, ended, left, start, &open));
     }
-    let spec = mine.values().find_map(|message| match &message.payload {
-        Payload::Task { spec } if !left.checked.contains_key(spec) => Some(spec.clone()),
-        _ => None,
-    })?;
+    let mut tasks = mine.values().filter_map(|message| message.payload.task());
+    let spec = tasks.find(|spec| !left.checked.contains_key(*spec))?.to_owned();
     let path = RelPath::new(spec.as_str()).expect("BUG: a spec was judged to be a path");
     let found = match &it.index.answer {
         Some((_, Query::Digest { path: asked }, Fact::Digest(found))) if *asked == path => found,

@@ -2,11 +2,11 @@
 
 use super::hold::{self, Reason};
 use super::index::StateSeen;
-use super::memory::{Turn, WayOut, Workflow};
+use super::memory::{Known, Turn, WayOut, Workflow};
 use super::noting::{self, take_in};
 use super::state::{State, field};
 use super::table::{Flow, Folder, Who};
-use super::{Handoff, mail, path_in, upkeep};
+use super::{Handoff, ending, mail, path_in, upkeep};
 use crate::model::{
     Answer, Builder, Command, Decision, Effect, Now, Severity, TreeRef, Verb, clip,
 };
@@ -150,7 +150,7 @@ fn cancel(it: &Handoff, command: &Command, now: Now) -> Outcome {
     Ok((decision, text))
 }
 
-fn resume(it: &Handoff, _: &Command, _: Now) -> Outcome {
+fn resume(it: &Handoff, _: &Command, now: Now) -> Outcome {
     let memory = &it.index.memory;
     if let Some(hold) = memory.holds.iter().find(|hold| hold.way_out == WayOut::Adopt) {
         return Err(format!("{}; `agency adopt` ends this", hold.summary));
@@ -165,6 +165,9 @@ fn resume(it: &Handoff, _: &Command, _: Now) -> Outcome {
         if let Some(known) = memory.open.get(id) {
             take_in(&mut decision, id, known, "resumed without an answer");
         }
+    }
+    for (id, known) in ending::left_lying(it, now) {
+        decision.remember(&format!("open/{id}"), Known { by_hand: None, ..known.clone() });
     }
     if let Some(turn) = &memory.turn {
         let next = Turn { failures: 0, not_before: None, waits_for: None, ..turn.clone() };

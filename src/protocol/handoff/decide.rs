@@ -57,7 +57,7 @@ fn on_the_move(it: &Handoff, now: Now) -> Option<Decision> {
     if memory.is_held() {
         return None;
     }
-    let duties: [Duty; 3] = [ending::conclude, ending::stranded, turn::begin];
+    let duties: [Duty; 4] = [ending::conclude, ending::stranded, ending::forgotten, turn::begin];
     duties.iter().find_map(|duty| duty(it, now))
 }
 
@@ -129,6 +129,8 @@ fn deadline(it: &Handoff, now: Now) -> Option<Deadline> {
         moment.left(now).map(|left| Deadline { at: now.ticks.after(left), why })
     };
     let suspect = memory.suspects.values().filter_map(|moment| at(moment, "look again")).min();
+    let lent = memory.open.values().filter_map(|known| at(known.by_hand.as_ref()?, "by hand"));
+    let suspect = Deadline::earlier(suspect, lent.min().filter(|_| memory.under_way().is_some()));
     let turn = memory.turn.as_ref().filter(|turn| turn.run.is_none() && !memory.is_held());
     let retry = turn.and_then(|turn| at(turn.not_before.as_ref()?, "try again"));
     Deadline::earlier(suspect, retry)

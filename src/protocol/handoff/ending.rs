@@ -1,7 +1,7 @@
 //! A run has ended and its claims are checked: the handoff ends, waits, or is tried again (HO-13).
 
 use super::hold::{self, Reason};
-use super::memory::{Ended, Left, Subject, Turn, Workflow};
+use super::memory::{Ended, Known, Left, Subject, Turn, Workflow};
 use super::message::Message;
 use super::noting::{close, take_in};
 use super::payload::Payload;
@@ -61,11 +61,8 @@ fn judge(it: &Handoff, turn: &Turn, left: &Left, mine: &BTreeMap<String, Message
         return Verdict::Rejected;
     }
     let mut wrong: Vec<String> = left.checked.values().flatten().cloned().collect();
-    let said = mine.values().filter_map(|message| match message.payload {
-        Payload::Completion { said, .. } => table::find_result(turn.who, said),
-        _ => None,
-    });
-    let said: Vec<_> = said.collect();
+    let said = mine.values().filter_map(|message| message.payload.said());
+    let said: Vec<_> = said.filter_map(|said| table::find_result(turn.who, said)).collect();
     let handed: Vec<Kind> = handoffs(mine).map(|message| message.kind).collect();
     let is_answer = subject.is_some_and(|known| known.message().kind == Kind::Answer);
     wrong.extend(said.iter().filter_map(|row| mismatch(row, &handed, is_answer)));
@@ -238,6 +235,27 @@ pub(super) fn stranded(it: &Handoff, _: Now) -> Option<Decision> {
     reason.wont =
         "We invent no handoff; send one with `agency handoff send`, then resume, or `agency handoff cancel`."
             .to_owned();
+    let mut decision = it.builder();
+    hold::hold(it, &mut decision, reason);
+    Some(decision.finish())
+}
+
+/// Handoffs that somebody accepted by hand a long time ago.
+pub(super) fn left_lying(it: &Handoff, now: Now) -> impl Iterator<Item = (&String, &Known)> {
+    let late = move |known: &Known| known.by_hand.is_some_and(|until| until.left(now).is_none());
+    let open = it.index.memory.open.iter();
+    open.filter(move |(_, known)| known.folder == Folder::Accepted && late(known))
+}
+
+/// HO-11: accepted by hand, and nothing came of it.
+pub(super) fn forgotten(it: &Handoff, now: Now) -> Option<Decision> {
+    let (id, known) = left_lying(it, now).next()?;
+    let to = known.to().word();
+    let summary =
+        format!("the handoff `{id}` to `{to}` was accepted by hand and nothing came of it");
+    let mut reason = Reason::new("HO-11", id.as_str(), summary);
+    reason.wont =
+        format!("We take it from nobody; complete it, or resume: `{to}` is started then.");
     let mut decision = it.builder();
     hold::hold(it, &mut decision, reason);
     Some(decision.finish())

@@ -249,7 +249,7 @@ impl Index {
     fn written(&mut self, path: &RelPath) {
         if let Some(id) = message::id_of_name(path) {
             self.awaited.insert(id.to_owned());
-            self.mark(&id.to_owned());
+            self.mark(id);
         }
     }
 

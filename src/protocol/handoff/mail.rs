@@ -49,7 +49,7 @@ fn write(decision: &mut Builder, message: &Message, name: String, bytes: Vec<u8>
     let digest = Digest::of(&bytes);
     decision.effect(Effect::Replace { path, bytes: Bytes(bytes), seen: None });
     let document = message.document.clone();
-    Known { folder: Folder::Pending, name, digest, document, by: None, by_hand: false }
+    Known { folder: Folder::Pending, name, digest, document, by: None, by_hand: None }
 }
 
 /// HO-07: the owner's answer goes back as a handoff, and the question is closed.

@@ -69,8 +69,8 @@ pub(super) struct Known {
     pub(super) document: Map<String, Value>,
     /// The run that wrote it; `None`: written by hand.
     pub(super) by: Option<RunId>,
-    /// Accepted by somebody whom we did not start.
-    pub(super) by_hand: bool,
+    /// Accepted by somebody whom we did not start; how long we leave it to them.
+    pub(super) by_hand: Option<Moment>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

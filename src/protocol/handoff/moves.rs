@@ -4,7 +4,7 @@ use super::hold::{self, Reason};
 use super::index::Seen;
 use super::memory::Known;
 use super::message;
-use super::noting::{about, close};
+use super::noting::{about, by_hand, close};
 use super::reconcile;
 use super::table::{Folder, MoveRow};
 use super::{Handoff, turn, upkeep};
@@ -27,6 +27,7 @@ pub(super) fn follow(
     row: &MoveRow,
     path: &RelPath,
     seen: &Seen,
+    now: Now,
 ) -> Decision {
     let known = &it.index.memory.open[id];
     let mut decision = it.builder();
@@ -39,7 +40,7 @@ pub(super) fn follow(
         folder: seen.folder,
         name: path.file_name().to_owned(),
         digest: seen.digest.clone(),
-        by_hand: it.index.memory.running().is_none(),
+        by_hand: by_hand(it, seen.folder, now),
         ..known.clone()
     };
     if !same || seen.message.status != seen.folder {

@@ -7,9 +7,9 @@ use super::message::{self, Message};
 use super::payload::Payload;
 use super::reconcile::{self, Finding};
 use super::table::{self, Folder, Kind, Needs, Who};
-use super::{Handoff, moves, upkeep};
+use super::{Handoff, locks, moves, upkeep};
 use crate::model::{
-    Builder, Decision, Digest, Effect, Now, Rejection, RelPath, RowId, Severity, clip,
+    Builder, Decision, Digest, Effect, Moment, Now, Rejection, RelPath, RowId, Severity, clip,
 };
 
 /// HO-01: a file that is no message is taken away with everything that is wrong with it.
@@ -25,7 +25,7 @@ pub(super) fn messages(it: &Handoff, now: Now) -> Option<Decision> {
         Finding::Settled => None,
         Finding::New(path, seen) => Some(note(it, path, seen, now)),
         Finding::Copy(path, seen, why) => Some(moves::take_copy(it, path, seen, why)),
-        Finding::Moved(row, path, seen) => Some(moves::follow(it, id, row, path, seen)),
+        Finding::Moved(row, path, seen) => Some(moves::follow(it, id, row, path, seen, now)),
         Finding::Astray(path, seen) => Some(moves::put_back(it, id, path, seen)),
         Finding::Changed(path, seen) => Some(moves::put_right(it, id, path, seen)),
         Finding::Missing(known) => moves::missing(it, id, known, now),
@@ -76,11 +76,17 @@ fn note(it: &Handoff, path: &RelPath, seen: &Seen, now: Now) -> Decision {
         digest: seen.digest.clone(),
         document: seen.message.document.clone(),
         by: it.index.memory.running().map(|(_, running)| running.run.clone()),
-        by_hand: seen.folder == Folder::Accepted,
+        by_hand: by_hand(it, seen.folder, now),
     };
     decision.row(RowId::new(table::type_of(seen.message.kind).id));
     admit(it, &mut decision, &seen.message, known, now);
     decision.finish()
+}
+
+/// SPEC GAP: the spec sets no time for whoever accepts; we leave it to them as long as a lock lives.
+pub(super) fn by_hand(it: &Handoff, folder: Folder, now: Now) -> Option<Moment> {
+    let theirs = folder == Folder::Accepted && it.index.memory.running().is_none();
+    theirs.then(|| Moment::after(now, locks::EXPIRY))
 }
 
 /// What a message that is well formed may still get wrong.
@@ -227,7 +233,7 @@ pub(super) fn about(message: &Message) -> [(&str, &str); 3] {
 /// A person accepted a handoff and now hands on: theirs is complete.
 fn complete_by_hand(it: &Handoff, decision: &mut Builder, from: Who) {
     let open = it.index.memory.open.iter();
-    let theirs = open.filter(|(_, known)| known.by_hand && known.to() == from);
+    let theirs = open.filter(|(_, known)| known.by_hand.is_some() && known.to() == from);
     for (id, known) in theirs.filter(|(_, known)| known.folder == Folder::Accepted) {
         take_in(decision, id, known, "completed by hand");
     }

@@ -20,6 +20,16 @@ pub enum Payload {
 }
 
 impl Payload {
+    /// The result that it says, if it is one.
+    pub fn said(&self) -> Option<Said> {
+        if let Self::Completion { said, .. } = self { Some(*said) } else { None }
+    }
+
+    /// The spec that it hands on for work, if it does.
+    pub fn task(&self) -> Option<&str> {
+        if let Self::Task { spec } = self { Some(spec) } else { None }
+    }
+
     /// Commits that its sender claims to have made.
     pub fn commits(&self) -> Vec<&str> {
         match self {

@@ -31,8 +31,8 @@ pub fn parse(bytes: &[u8]) -> Result<State, Vec<Rejection>> {
         let found = format!("`schema_version` = {}", clip(&version, 40));
         fields.refuse("schema_version", found, "`schema_version` as 1.0.0");
     }
-    let nullable = |value: &Value, fits: fn(&Value) -> bool| value.is_null() || fits(value);
-    let shapes: [(&str, fn(&Value) -> bool, &str); 6] = [
+    let nullable = |value: &Value, fits: Fits| value.is_null() || fits(value);
+    let shapes: [(&str, Fits, &str); 6] = [
         ("current_workflow", Value::is_object, "an object or null"),
         ("current_agent", Value::is_string, "a text or null"),
         ("last_handoff", Value::is_string, "a text or null"),
@@ -48,6 +48,9 @@ pub fn parse(bytes: &[u8]) -> Result<State, Vec<Rejection>> {
     let locks = locks::read(&mut fields, &document);
     if fields.is_fine() { Ok(State { document, locks }) } else { Err(fields.into_problems()) }
 }
+
+/// Has a value the kind that its field wants?
+type Fits = fn(&Value) -> bool;
 
 fn all_objects(value: &Value) -> bool {
     value.as_object().is_some_and(|agents| agents.values().all(Value::is_object))

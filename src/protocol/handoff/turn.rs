@@ -114,7 +114,7 @@ fn choose(it: &Handoff, workflow: &Workflow) -> Option<Decision> {
         known.to() != Who::Orchestrator
             && match known.folder {
                 Folder::Pending => true,
-                Folder::Accepted => !known.by_hand,
+                Folder::Accepted => known.by_hand.is_none(),
                 Folder::Completed | Folder::Rejected => false,
             }
     };
