@@ -2,7 +2,7 @@
 
 use super::hold::{self, Reason};
 use super::index::StateSeen;
-use super::memory::{Known, Turn, WayOut, Workflow};
+use super::memory::{Hold, Known, Turn, WayOut, Workflow};
 use super::noting::{self, take_in};
 use super::state::{State, field};
 use super::table::{Flow, Folder, Who};
@@ -23,7 +23,8 @@ pub(super) fn answer(it: &Handoff, now: Now) -> Option<Decision> {
         (Verb::Resume, _) => resume,
         (Verb::Adopt, _) => adopt,
         (Verb::Stop, _) => stop,
-        (Verb::Restore | Verb::Inject | Verb::Trust | Verb::Ack | Verb::Do, _) => not_ours,
+        (Verb::Trust, _) => trust,
+        (Verb::Restore | Verb::Inject | Verb::Ack | Verb::Do, _) => not_ours,
     };
     let (mut decision, answer) = match verb(it, command, now) {
         Ok((decision, text)) => (decision, Answer { accepted: true, text }),
@@ -155,8 +156,12 @@ fn resume(it: &Handoff, _: &Command, now: Now) -> Outcome {
     if let Some(hold) = memory.holds.iter().find(|hold| hold.way_out == WayOut::Adopt) {
         return Err(format!("{}; `agency adopt` ends this", hold.summary));
     }
-    if !memory.is_held() {
-        return Err("the handoffs are not held".to_owned());
+    if memory.holds.iter().all(|hold| hold.way_out == WayOut::Trust) {
+        let why = memory.holds.first().map_or(
+            "the handoffs are not held",
+            |_| "git is held; look at it, then `agency trust`",
+        );
+        return Err(why.to_owned());
     }
     let mut decision = it.builder();
     let text = release(it, &mut decision, "the owner resumed");
@@ -181,16 +186,41 @@ fn resume(it: &Handoff, _: &Command, now: Now) -> Outcome {
     Ok((decision, text))
 }
 
-/// Ends all holds; the causes' epoch is over.
+/// The owner has looked at what git is held for.
+fn trust(it: &Handoff, _: &Command, _: Now) -> Outcome {
+    let mut decision = it.builder();
+    if !it.index.memory.holds.iter().any(|hold| hold.way_out == WayOut::Trust) {
+        return Ok((decision, "the handoffs did not wait for this".to_owned()));
+    }
+    let how = "the owner trusts the repository's settings as they are";
+    let text = release_those(it, &mut decision, how, |hold| hold.way_out == WayOut::Trust);
+    Ok((decision, format!("the handoffs go on: {text}")))
+}
+
+/// Ends all holds but those on git, which end when it is trusted; the causes' epoch is over.
 fn release(it: &Handoff, decision: &mut Builder, how: &str) -> String {
-    let holds = &it.index.memory.holds;
-    for hold in holds {
+    release_those(it, decision, how, |hold| hold.way_out != WayOut::Trust)
+}
+
+fn release_those(
+    it: &Handoff,
+    decision: &mut Builder,
+    how: &str,
+    which: impl Fn(&Hold) -> bool,
+) -> String {
+    let (ended, kept): (Vec<Hold>, Vec<Hold>) =
+        it.index.memory.holds.iter().cloned().partition(which);
+    for hold in &ended {
         decision.effect(Effect::Resolve { cause: hold.cause.clone(), how: how.to_owned() });
     }
-    decision.forget("holds");
+    if kept.is_empty() {
+        decision.forget("holds");
+    } else {
+        decision.remember("holds", kept);
+    }
     decision.remember("epoch", it.index.memory.epoch + 1);
     let count =
-        if holds.len() == 1 { "one cause".to_owned() } else { format!("{} causes", holds.len()) };
+        if ended.len() == 1 { "one cause".to_owned() } else { format!("{} causes", ended.len()) };
     format!("{how}; {count} resolved")
 }
 

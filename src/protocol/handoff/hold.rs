@@ -2,7 +2,7 @@
 
 use super::Handoff;
 use super::memory::{Hold, WayOut};
-use crate::model::{Builder, Cause, Effect, Escalation, Failure, RuleId, Severity, clip};
+use crate::model::{Builder, Cause, Effect, Escalation, Fact, Failure, RuleId, Severity, clip};
 
 /// A reason to stop and ask, or to tell.
 pub(super) struct Reason {
@@ -42,6 +42,7 @@ impl Reason {
             (false, _) => ("nothing; `agency escalations` lists it".to_owned(), Vec::new()),
             (true, WayOut::Resume) => ("agency resume".to_owned(), vec!["resume".to_owned()]),
             (true, WayOut::Adopt) => ("agency adopt".to_owned(), vec!["adopt".to_owned()]),
+            (true, WayOut::Trust) => ("agency trust".to_owned(), Vec::new()),
         };
         Escalation {
             options,
@@ -91,6 +92,27 @@ pub(super) fn tell(it: &Handoff, decision: &mut Builder, severity: Severity, rea
 /// Is the owner already asked about this?
 pub(super) fn is_held_by(it: &Handoff, rule: &str) -> bool {
     it.index.memory.holds.iter().any(|hold| hold.cause.rule.as_str() == rule)
+}
+
+/// A question about the tree or the history got no answer.
+pub(super) fn unanswered(fact: &Fact) -> Reason {
+    if let Fact::GitHeld(said) = fact {
+        return git_held(said);
+    }
+    let said = if let Fact::Unknown(said) = fact { said.clone() } else { format!("{fact:?}") };
+    Reason::new("DM-10", "git", format!("git could not answer: {said}"))
+}
+
+/// SE-01: each line of `said` is one change in what git runs, includes or obeys here.
+fn git_held(said: &str) -> Reason {
+    let first = said.lines().next().unwrap_or_default();
+    let mut reason = Reason::new("SE-01", first, format!("git is held: {}", clip(first, 180)));
+    reason.evidence = said.lines().take(20).map(str::to_owned).collect();
+    reason.did = "No git was run; the workflow is held, and nothing was thrown away.".to_owned();
+    reason.wont =
+        "We run no git here until you have looked: put it back, or trust it as it is.".to_owned();
+    reason.way_out = WayOut::Trust;
+    reason
 }
 
 pub(super) fn broken(effect: &Effect, failure: &Failure) -> Reason {

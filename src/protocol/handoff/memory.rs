@@ -165,6 +165,8 @@ pub(super) struct Hold {
 pub(super) enum WayOut {
     Resume,
     Adopt,
+    /// git is held (SE-01); it goes on when the owner trusts the repository as it is.
+    Trust,
     /// An agent's question: `agency answer`, or `agency resume` to go on without one.
     Answer,
 }

@@ -242,9 +242,7 @@ pub(super) fn answer<'a>(it: &'a Handoff, wanted: &str) -> Option<(&'a Key, &'a 
 }
 
 pub(super) fn cannot_look(it: &Handoff, fact: &Fact) -> Decision {
-    let said = if let Fact::Unknown(said) = fact { said.clone() } else { format!("{fact:?}") };
     let mut decision = it.builder();
-    let reason = Reason::new("DM-10", "git", format!("git could not answer: {said}"));
-    hold::hold(it, &mut decision, reason);
+    hold::hold(it, &mut decision, hold::unanswered(fact));
     decision.finish()
 }

@@ -1,6 +1,6 @@
 //! The relay with the real program: the flow of the spec, questions and answers, priorities, and kills at any moment.
 
-use super::stage::Stage;
+use super::stage::{Stage, wait_until};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -305,7 +305,7 @@ fn kills_of_daemon_and_agents_lose_no_message_and_deliver_none_twice_uncounted()
     let stage = Stage::new(RELAY);
     stage.configure_agents("retries: 20, backoff: 20ms", "handoff: { max_iterations: 1000 }\n");
     std::fs::write(stage.at("home/fixes"), fixes.to_string()).unwrap();
-    std::fs::write(stage.at("home/slow"), "0.05").unwrap();
+    std::fs::write(stage.at("home/slow"), "0.1").unwrap();
     stage.ok(&["handoff", "start", "Add user auth"]);
     let mut dice = 7_u64;
     let mut roll = |limit: u64| {
@@ -318,14 +318,18 @@ fn kills_of_daemon_and_agents_lose_no_message_and_deliver_none_twice_uncounted()
         // Moments that no two tries share; a kill while the daemon starts is as good as any.
         std::thread::sleep(Duration::from_millis(30 + roll(400)));
         if roll(2) == 0 && agents_killed < 2 * fixes {
-            let runs = stage.json(&["runs", "--json"]);
-            let alive = runs.as_array().unwrap().iter().find(|run| run["state"] == "running");
-            if let Some(pid) = alive.and_then(|run| run["pid"].as_i64()) {
-                let pid = nix::unistd::Pid::from_raw(i32::try_from(pid).unwrap());
-                agents_killed += usize::from(
-                    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).is_ok(),
-                );
-            }
+            let alive = wait_until(Duration::from_millis(500), || {
+                let runs = stage.json(&["runs", "--json"]);
+                let alive = runs.as_array()?.iter().find(|run| run["state"] == "running")?.clone();
+                i32::try_from(alive["pid"].as_i64()?).ok()
+            });
+            let kill = |pid| {
+                nix::sys::signal::kill(
+                    nix::unistd::Pid::from_raw(pid),
+                    nix::sys::signal::Signal::SIGKILL,
+                )
+            };
+            agents_killed += usize::from(alive.is_some_and(|pid| kill(pid).is_ok()));
         }
         daemon.kill();
     }

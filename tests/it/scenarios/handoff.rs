@@ -72,6 +72,8 @@ enum Step {
         n: u32,
         text: String,
     },
+    /// Something was planted that git would run; `null`: it is gone.
+    Planted(Option<String>),
     /// Seconds.
     Pass(u64),
     /// The planner hands on, and so on: the honest course up to the turn of this agent.
@@ -220,6 +222,7 @@ fn play(world: &mut World, step: &Step) {
             let id = cause.cause.id("a1b2c3d4");
             world.command(Verb::Do, &[("do", "answer"), ("id", &id), ("text", text)]);
         }
+        Step::Planted(said) => world.planted = said.clone().map(|said| (0, said)),
         Step::Pass(seconds) => world.pass(Duration::from_secs(*seconds)),
         Step::Until(agent) => return until(world, agent),
     }
