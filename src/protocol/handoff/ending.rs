@@ -39,7 +39,7 @@ pub(super) fn end_of_run(it: &Handoff, now: Now) -> Option<Decision> {
         Verdict::Noted => finish(it, workflow, turn, ended, &mine, None, now),
         Verdict::Asks(id) => wait_for_answer(it, turn, Some(id)),
         Verdict::Answered => wait_for_answer(it, turn, None),
-        Verdict::Rejected => rejected(it, turn),
+        Verdict::Rejected => rejected(it, turn, &mine),
         Verdict::Wrong(words) => failure::try_again(it, turn, ended, &mine, words, now),
     })
 }
@@ -119,8 +119,10 @@ fn wait_for_answer(it: &Handoff, turn: &Turn, id: Option<String>) -> Decision {
 }
 
 /// HO-02: the recipient does not take it. The orchestrator is the arbiter, and asks.
-fn rejected(it: &Handoff, turn: &Turn) -> Decision {
+fn rejected(it: &Handoff, turn: &Turn, mine: &BTreeMap<String, Message>) -> Decision {
     let mut decision = it.builder();
+    // What it left beside its refusal would wait for nobody.
+    withdraw(it, &mut decision, mine, "its run rejected the handoff");
     leave(it, &mut decision);
     let id = turn.messages().next().map_or("", String::as_str);
     if let Some(known) = it.index.memory.open.get(id) {
