@@ -93,13 +93,11 @@ impl<'a> Check<'a> {
     }
 
     pub(super) fn object<'v>(&mut self, at: &At<'v>, name: &str, need: Need) -> Option<At<'v>> {
-        match self.field(at, name, need, "an object")? {
-            Value::Object(object) => Some(At { place: format!("{}.{name}", at.place), object }),
-            _ => {
-                self.wrong("LG-01", at, name, "an object");
-                None
-            }
+        let object = self.field(at, name, need, "an object")?.as_object();
+        if object.is_none() {
+            self.wrong("LG-01", at, name, "an object");
         }
+        object.map(|object| At { place: format!("{}.{name}", at.place), object })
     }
 
     /// Spec 5 §4, "Timestamps". Other zones are read (LG-10); what is no time at all is not.
@@ -130,9 +128,10 @@ impl<'a> Check<'a> {
         let mut found = Vec::new();
         for (n, item) in items.iter().enumerate() {
             let place = format!("{place}[{n}]");
-            match item {
-                Value::Object(object) => found.push(At { place, object }),
-                _ => self.refuse("LG-01", format!("`{place}` {}", shown(Some(item))), "an object"),
+            if let Value::Object(object) = item {
+                found.push(At { place, object });
+            } else {
+                self.refuse("LG-01", format!("`{place}` {}", shown(Some(item))), "an object");
             }
         }
         found

@@ -81,7 +81,18 @@ fn no_answer(it: &Ledger, _: Now) -> Option<Decision> {
         Fact::GitHeld(said) => Some(hold::git_held(said)),
         Fact::Unknown(said) => Some(cannot_ask(said)),
         Fact::NoGit => Some(cannot_ask("the repository is not under git")),
-        _ => None,
+        Fact::Snapshot(_)
+        | Fact::Planned(_)
+        | Fact::Yes
+        | Fact::No
+        | Fact::Digest(_)
+        | Fact::Lines(_)
+        | Fact::File(_)
+        | Fact::Changes(_)
+        | Fact::Tip(_)
+        | Fact::Sides(_)
+        | Fact::Commits(_)
+        | Fact::Conflict(_) => None,
     });
     reason.map(|reason| hold::held(it, reason))
 }

@@ -112,7 +112,7 @@ impl Features {
         match &mut self.0 {
             Value::Array(features) => Some(features),
             Value::Object(whole) => whole.get_mut("features").and_then(Value::as_array_mut),
-            _ => None,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
         }
     }
 

@@ -59,15 +59,9 @@ impl Index {
         if let Effect::Reply { command, .. } = effect {
             self.commands.retain(|known| known.id != *command);
         }
-        match effect {
-            Effect::Stop { .. } => self.stopping = true,
-            Effect::Spawn(_) => {
-                self.stopping = false;
-                self.granted = false;
-            }
-            Effect::Release { .. } => self.granted = false,
-            _ => {}
-        }
+        self.granted &= !matches!(effect, Effect::Spawn(_) | Effect::Release { .. });
+        self.stopping |= matches!(effect, Effect::Stop { .. });
+        self.stopping &= !matches!(effect, Effect::Spawn(_));
         self.in_flight.insert(key.clone(), effect.clone());
     }
 
@@ -154,8 +148,5 @@ impl Index {
 }
 
 fn file(fact: &Fact) -> Option<Option<&Bytes>> {
-    match fact {
-        Fact::File(bytes) => Some(bytes.as_ref()),
-        _ => None,
-    }
+    if let Fact::File(bytes) = fact { Some(bytes.as_ref()) } else { None }
 }

@@ -86,10 +86,8 @@ fn facts<'a>(
         after[at] = it.index.file_in(&tree, name)?;
     }
     let range = |query: &Query| matches!(query, Query::Range { from, to } if from.as_ref() == Some(&ended.base) && to == tip);
-    match it.index.fact(range)? {
-        Fact::Commits(commits) => Some((files_at(it, &turn.main_at)?, after, commits)),
-        _ => None,
-    }
+    let Fact::Commits(commits) = it.index.fact(range)? else { return None };
+    Some((files_at(it, &turn.main_at)?, after, commits))
 }
 
 fn ask(it: &Ledger, turn: &Turn, ended: &Ended, tip: &CommitId) -> Decision {
@@ -133,9 +131,9 @@ fn is_merged(it: &Ledger, turn: &Turn, ended: &Ended, tip: &CommitId) -> Option<
         return Some(contained && built);
     }
     let (mine, theirs) = copies(turn, ended, tip, main?);
-    let changed = |query: &Query| match it.index.fact(|asked| asked == query)? {
-        Fact::Changes(changes) => Some(changes),
-        _ => None,
+    let changed = |query: &Query| {
+        let Fact::Changes(changes) = it.index.fact(|asked| asked == query)? else { return None };
+        Some(changes)
     };
     let (mine, theirs) = (changed(&mine)?, changed(&theirs)?);
     let mut code = mine.iter().filter(|change| !is_ledger(&change.path));
@@ -204,10 +202,9 @@ impl Bench<'_> {
             return self.nothing(format!("there is no `{FEATURES}` with features"));
         };
         let mut value = list.value().clone();
-        let all = match &mut value {
-            Value::Array(all) => Some(all),
-            other => other.get_mut("features").and_then(Value::as_array_mut),
-        };
+        let bare = value.is_array();
+        let all = if bare { Some(&mut value) } else { value.get_mut("features") };
+        let all = all.and_then(Value::as_array_mut);
         for feature in all.into_iter().flatten() {
             if features::passes(feature) {
                 let what = format!("`{}` passes from the start", features::id(feature));
@@ -345,7 +342,8 @@ impl Bench<'_> {
             said.as_str().is_some_and(|said| said.len() >= 4 && right.starts_with(said))
         };
         let said = review["commit_range"].clone();
-        if !said.is_null() && !(fits(&said["from"], from) && fits(&said["to"], to)) {
+        let right = fits(&said["from"], from) && fits(&said["to"], to);
+        if !said.is_null() && !right {
             let found = format!("`commit_range` {}", clip(&said.to_string(), 80));
             let right = format!("{} to {}; it was corrected", short(from), short(to));
             self.refuse("LG-07", REVIEWS, found, &right);

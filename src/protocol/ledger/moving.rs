@@ -168,17 +168,15 @@ fn record(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
 /// A commit that was planned for a branch, if the answer is here.
 fn planned<'a>(it: &'a Ledger, wanted: &str) -> Option<&'a PlannedCommit> {
     let asked = |query: &Query| matches!(query, Query::Plan { branch, .. } if branch == wanted);
-    match it.index.fact(asked)? {
-        Fact::Planned(planned) => Some(planned),
-        _ => None,
-    }
+    let Fact::Planned(planned) = it.index.fact(asked)? else { return None };
+    Some(planned)
 }
 
 /// What we write into the owner's tree is no edit of theirs.
 fn remember_written(it: &Ledger, decision: &mut crate::model::Builder) {
-    let writes = it.index.answers.iter().filter_map(|(_, query, _)| match query {
-        Query::Plan { write, .. } => Some(write),
-        _ => None,
+    let writes = it.index.answers.iter().filter_map(|(_, query, _)| {
+        let Query::Plan { write, .. } = query else { return None };
+        Some(write)
     });
     for (path, bytes) in writes.flatten() {
         decision.remember(&format!("known/{path}"), Digest::of(&bytes.0));
@@ -232,10 +230,10 @@ pub(super) fn rewound(turn: &Turn, effect: &Effect) -> Turn {
         Stage::Left { ended, .. } => turn.at(Stage::Ended(ended.clone())),
         Stage::Moving(moving) => {
             let mut moving = (**moving).clone();
-            match effect {
-                Effect::Merge(_) if moving.recorded.is_some() => moving.recorded = None,
-                Effect::Merge(_) => moving.merged = None,
-                _ => moving.cleaned = false,
+            if !matches!(effect, Effect::Merge(_)) {
+                moving.cleaned = false;
+            } else if moving.recorded.take().is_none() {
+                moving.merged = None;
             }
             step(turn, moving)
         }

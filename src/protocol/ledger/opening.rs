@@ -77,10 +77,9 @@ pub(super) fn ask_docs(decision: &mut Builder, commit: &CommitId) {
 /// The answer to where a branch stands, if it was asked.
 pub(super) fn tip<'a>(it: &'a Ledger, branch: &str) -> Option<Option<&'a CommitId>> {
     let wanted = format!("refs/heads/{branch}");
-    match it.index.fact(|query| matches!(query, Query::Tip { name } if *name == wanted))? {
-        Fact::Tip(commit) => Some(commit.as_ref()),
-        _ => None,
-    }
+    let asked = |query: &Query| matches!(query, Query::Tip { name } if *name == wanted);
+    let Fact::Tip(commit) = it.index.fact(asked)? else { return None };
+    Some(commit.as_ref())
 }
 
 /// The three files at a commit, once all are answered.
@@ -94,9 +93,9 @@ pub(super) fn files_at<'a>(it: &'a Ledger, commit: &CommitId) -> Option<[Option<
 
 /// The documents at the commit that was asked about last.
 pub(super) fn docs_at_tip(it: &Ledger) -> Option<(&CommitId, Docs)> {
-    let commit = it.index.answers.iter().find_map(|(_, query, _)| match query {
-        Query::FileAt { commit, .. } => Some(commit),
-        _ => None,
+    let commit = it.index.answers.iter().find_map(|(_, query, _)| {
+        let Query::FileAt { commit, .. } = query else { return None };
+        Some(commit)
     })?;
     let (docs, _) = Docs::read(files_at(it, commit)?);
     Some((commit, docs))

@@ -432,13 +432,11 @@ pub fn issue_id(item: &Value) -> Option<&str> {
 
 /// A plain id becomes an entry.
 fn named(items: Value) -> Value {
+    let entry = |item: Value| if item.is_string() { json!({"issue_id": item}) } else { item };
     match items {
         Value::Null => json!([]),
-        Value::Array(items) => items
-            .into_iter()
-            .map(|item| if item.is_string() { json!({"issue_id": item}) } else { item })
-            .collect(),
-        other => other,
+        Value::Array(items) => items.into_iter().map(entry).collect(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => items,
     }
 }
 

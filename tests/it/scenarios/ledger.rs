@@ -328,6 +328,12 @@ fn summary(world: &World) -> String {
         )
         .unwrap();
     }
+    places(world, main, &mut text);
+    text
+}
+
+/// Files and refs, who runs, and what was kept aside.
+fn places(world: &World, main: &crate::world::Commit, text: &mut String) {
     let code: Vec<_> = main.tree.keys().map(RelPath::as_str).collect();
     writeln!(text, "  main has  {}", code.join(" ")).unwrap();
     let refs: Vec<_> = world.heads.keys().map(String::as_str).collect();
@@ -337,5 +343,4 @@ fn summary(world: &World) -> String {
     for (path, _, why) in &world.quarantine {
         writeln!(text, "  kept      {path}: {why}").unwrap();
     }
-    text
 }
