@@ -14,6 +14,7 @@ mod merge;
 mod names;
 mod peek;
 mod plan;
+mod publish;
 mod push;
 mod recent;
 mod refs;
@@ -29,6 +30,7 @@ pub use error::GitError;
 pub use guard::Pin;
 pub use merge::{MergeWish, Merged, Merging};
 pub use peek::{Peeked, peek};
+pub use publish::{Author, Blob, Fetched, Touching};
 pub use push::Pushed;
 pub use refs::RefMoved;
 

@@ -151,7 +151,8 @@ impl Repo {
 pub(super) fn commit_object(planned: &PlannedCommit) -> String {
     let parents = planned.parent.iter().chain(&planned.merged);
     let parent: String = parents.map(|id| format!("parent {id}\n")).collect();
-    let (tree, by, message) =
-        (&planned.tree, signature(planned.date), message_text(&planned.message));
-    format!("tree {tree}\n{parent}author {by}\ncommitter {by}\n\n{message}")
+    let (tree, message) = (&planned.tree, message_text(&planned.message));
+    let author = signature(planned.author.as_deref(), planned.date);
+    let committer = signature(None, planned.date);
+    format!("tree {tree}\n{parent}author {author}\ncommitter {committer}\n\n{message}")
 }

@@ -73,6 +73,7 @@ impl Repo {
             branch: wish.target.to_owned(),
             parent: Some(wish.onto.clone()),
             merged,
+            author: None,
             message: wish.message.to_owned(),
             date: wish.date,
             changes: Vec::new(),

@@ -30,6 +30,11 @@ pub(super) fn any_ref(name: &str) -> Result<&str, GitError> {
     checked(name, "a full ref name", holds)
 }
 
+/// Where a remote's branch is kept while we look at it.
+pub(super) fn fetched_ref(branch: &str) -> Result<String, GitError> {
+    planned_ref(branch).map(|name| name.replacen("planned", "fetched", 1))
+}
+
 pub(super) fn object(id: &str) -> Result<&str, GitError> {
     checked(id, "a full object id", is_object)
 }

@@ -1,6 +1,7 @@
 //! Builds a commit that no branch knows yet, in one process: parent's tree, plus files from a snapshot, plus our own.
 //! It touches neither HEAD, a branch, an index nor the work tree.
 
+use super::Author;
 use super::command::{IDENTITY, Output};
 use super::error::clipped;
 use super::{Call, GitError, Repo, names};
@@ -28,10 +29,26 @@ impl Repo {
         message: &str,
         date: Timestamp,
     ) -> Result<PlannedCommit, GitError> {
+        self.plan_by(None, branch, parent, take, write, message, date).await
+    }
+
+    /// The same with another author than us; the committer is always us.
+    #[expect(clippy::too_many_arguments, reason = "a commit has as many parts")]
+    pub async fn plan_by(
+        &self,
+        author: Option<&Author>,
+        branch: &str,
+        parent: Option<&CommitId>,
+        take: &[Change],
+        write: &[(RelPath, Vec<u8>)],
+        message: &str,
+        date: Timestamp,
+    ) -> Result<PlannedCommit, GitError> {
         let kept = names::planned_ref(branch)?;
         let parent_id = parent.map(|parent| names::object(parent.as_str())).transpose()?;
         let edits = edits(take, write)?;
-        let header = commit_header(&kept, parent_id, message, date)?;
+        let author = author.map(ToString::to_string);
+        let header = commit_header(&kept, author.as_deref(), parent_id, message, date)?;
         let call = Call::local("fast-import").args(["--quiet", "--force", "--date-format=raw"]);
         let call = call.stdin(stream(&edits, parent_id, &header)).fine(&[0, 1, 128]);
         let output = self.git(call).await?;
@@ -49,6 +66,7 @@ impl Repo {
             branch: branch.to_owned(),
             parent: parent.cloned(),
             merged: None,
+            author,
             message: message.to_owned(),
             date,
             changes,
@@ -81,9 +99,10 @@ fn edits<'a>(take: &'a [Change], write: &'a [(RelPath, Vec<u8>)]) -> Result<Edit
     Ok(edits)
 }
 
-/// Who and when, in the form that commits and fast-import share.
-pub(super) fn signature(date: Timestamp) -> String {
-    format!("{} <{}> {} +0000", IDENTITY.0, IDENTITY.1, date.timestamp())
+/// Who and when, in the form that commits and fast-import share. `None`: we ourselves.
+pub(super) fn signature(author: Option<&str>, date: Timestamp) -> String {
+    let ours = format!("{} <{}>", IDENTITY.0, IDENTITY.1);
+    format!("{} {} +0000", author.unwrap_or(&ours), date.timestamp())
 }
 
 /// The message as it stands in the commit.
@@ -93,6 +112,7 @@ pub(super) fn message_text(message: &str) -> String {
 
 fn commit_header(
     kept: &str,
+    author: Option<&str>,
     parent: Option<&str>,
     message: &str,
     date: Timestamp,
@@ -100,10 +120,12 @@ fn commit_header(
     if message.contains('\0') {
         return Err(GitError::BadName { found: message.replace('\0', " "), wanted: "a message" });
     }
-    let (signature, message) = (signature(date), message_text(message));
+    let (by, signature) = (signature(author, date), signature(None, date));
+    let message = message_text(message);
     let length = message.len();
     let from = parent.map_or(String::new(), |parent| format!("from {parent}\n"));
-    Ok(format!("commit {kept}\nmark :1\ncommitter {signature}\ndata {length}\n{message}\n{from}"))
+    let who = format!("author {by}\ncommitter {signature}");
+    Ok(format!("commit {kept}\nmark :1\n{who}\ndata {length}\n{message}\n{from}"))
 }
 
 /// Commands for fast-import. It answers each `get-mark` and `ls` with one line, in order.

@@ -73,7 +73,7 @@ impl Repo {
     }
 
     /// Where the owner's own `git push` would send the branch: what the branch says, else the only remote.
-    async fn remote_of(&self, branch: &str) -> Result<Option<String>, GitError> {
+    pub(super) async fn remote_of(&self, branch: &str) -> Result<Option<String>, GitError> {
         let keys = r"^(branch\..*\.(push)?remote|remote\.(pushdefault|.*\.(push)?url))$";
         let call = Call::local("config").args(["-z", "--get-regexp", keys]).fine(&[0, 1]);
         let output = self.git(call).await?;

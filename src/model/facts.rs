@@ -108,6 +108,9 @@ pub struct PlannedCommit {
     /// The second parent of a merge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<CommitId>,
+    /// `name <e-mail>` of whoever wrote it, where that is not the daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
     pub message: String,
     pub date: Timestamp,
     /// What it changes against its parent.

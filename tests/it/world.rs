@@ -705,6 +705,7 @@ impl World {
                     branch,
                     parent,
                     merged,
+                    author: None,
                     message,
                     date,
                     changes,
@@ -912,6 +913,7 @@ impl World {
             branch: target.clone(),
             parent: Some(onto.clone()),
             merged: (*style == MergeStyle::Merge).then(|| theirs.clone()),
+            author: None,
             message: message.clone(),
             date: *date,
         })
