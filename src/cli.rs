@@ -23,6 +23,7 @@ mod runs;
 mod service;
 mod show;
 mod status;
+mod work;
 
 use clap::{Parser, Subcommand};
 use context::Context;
@@ -109,6 +110,9 @@ enum Verb {
     /// The ledger: begin its loop, and scripts for prompts that call them
     #[command(subcommand)]
     Ledger(ledger::scripts::Verb),
+    /// Codifica: the tasks that people and agents share in state files
+    #[command(subcommand)]
+    Work(work::Verb),
 }
 
 pub fn main() -> ExitCode {
@@ -157,5 +161,6 @@ fn dispatch(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Reviews(args) => Ok(ledger::reviews::run(&args)),
         Verb::Features(args) => Ok(ledger::features::run(&args)),
         Verb::Ledger(verb) => ledger::scripts::run(context, &verb),
+        Verb::Work(verb) => work::run(context, verb),
     }
 }

@@ -22,7 +22,9 @@ pub use agents::{Agent, Agents, Profile, Roles, Start};
 pub use env::Env;
 pub use escalation::{CommandChannel, Email, EscalationConfig, Heartbeat, Webhook, WebhookFormat};
 pub use problem::{Problem, Problems};
-pub use protocols::{BoardConfig, HandoffConfig, Isolation, Limits, LoopConfig, Merge};
+pub use protocols::{
+    BoardConfig, CodificaConfig, HandoffConfig, Isolation, Limits, LoopConfig, Merge,
+};
 pub use quiet::Quiet;
 pub use repos::{ProtocolName, RepoEntry};
 
@@ -44,6 +46,7 @@ pub struct Config {
     pub review_loop: LoopConfig,
     pub board: BoardConfig,
     pub handoff: HandoffConfig,
+    pub codifica: CodificaConfig,
     pub escalation: EscalationConfig,
     pub heartbeat: Option<Heartbeat>,
 }
@@ -71,6 +74,7 @@ impl Default for Config {
             review_loop: LoopConfig::default(),
             board: BoardConfig::default(),
             handoff: HandoffConfig::default(),
+            codifica: CodificaConfig::default(),
             escalation: EscalationConfig::default(),
             heartbeat: None,
         }
@@ -156,6 +160,8 @@ fn read_protocols(keys: &mut Section<'_>, config: &mut Config) {
     keys.set("board", &mut config.board, |spot| protocols::read_board(spot, usual, &agents));
     let usual = config.handoff.clone();
     keys.set("handoff", &mut config.handoff, |spot| protocols::read_handoff(spot, usual));
+    let usual = config.codifica.clone();
+    keys.set("codifica", &mut config.codifica, |spot| protocols::read_codifica(spot, usual));
 }
 
 /// SE-03: a variable that holds a channel's secret is never passed to an agent.

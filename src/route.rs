@@ -2,7 +2,7 @@
 //! It reads nothing: the caller shows it the files that it asks for.
 
 use crate::model::{RelPath, Shape, WatchedFile};
-use crate::protocol::{handoff, ledger, review_loop};
+use crate::protocol::{codifica, handoff, ledger, review_loop};
 use serde_json::Value;
 
 /// A file that shows that a protocol is in use, if its content fits.
@@ -16,6 +16,7 @@ const MARKS: &[Mark] = &[
     Mark { protocol: review_loop::NAME, path: review_loop::STATE, fits: is_loop_state },
     Mark { protocol: handoff::NAME, path: handoff::state::PATH, fits: handoff::state::is_ours },
     Mark { protocol: ledger::NAME, path: ledger::PROGRESS, fits: is_ledger_progress },
+    Mark { protocol: codifica::NAME, path: codifica::FILE, fits: is_codifica },
 ];
 
 const MARK_MAX: u64 = 1 << 20;
@@ -44,6 +45,11 @@ fn is_loop_state(bytes: &[u8]) -> bool {
 /// Alone neither a feature list nor reviews show it: too many other tools keep files of these names.
 fn is_ledger_progress(bytes: &[u8]) -> bool {
     ledger::Progress::read(bytes).is_ok()
+}
+
+fn is_codifica(bytes: &[u8]) -> bool {
+    let Ok(Value::Object(fields)) = serde_json::from_slice(bytes) else { return false };
+    fields.get("protocol").and_then(Value::as_str) == Some(codifica::NAME)
 }
 
 #[cfg(test)]

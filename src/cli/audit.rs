@@ -13,6 +13,8 @@ use std::path::PathBuf;
 pub(super) enum Verb {
     /// The history of a review loop, whoever ran it
     Loop(LoopArgs),
+    /// Every violation that was ever committed to Codifica's state files
+    Codifica(super::work::AuditArgs),
 }
 
 #[derive(clap::Args)]
@@ -34,6 +36,7 @@ pub(super) struct LoopArgs {
 pub(super) fn run(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
     match verb {
         Verb::Loop(args) => review_loop(context, &args),
+        Verb::Codifica(args) => super::work::audit(context, &args),
     }
 }
 

@@ -15,9 +15,11 @@ use tokio_util::sync::CancellationToken;
 
 /// Watch a whole protocol on a throw-away repository: scripted agents, no network, no key
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  agency demo\n  agency demo handoff\n  agency demo ledger")]
+#[command(
+    after_help = "Examples:\n  agency demo\n  agency demo handoff\n  agency demo ledger\n  agency demo codifica"
+)]
 pub(super) struct Args {
-    /// loop, handoff or ledger
+    /// loop, handoff, ledger or codifica
     #[arg(default_value = "loop")]
     protocol: String,
 }
@@ -28,6 +30,9 @@ pub(in crate::cli) struct Play {
     about: &'static str,
     script: &'static str,
     seats: &'static [&'static str],
+    /// What the owner wrote before.
+    files: &'static [(&'static str, &'static str)],
+    verb: Verb,
     begin: &'static [(&'static str, &'static str)],
     yours: &'static str,
 }
@@ -38,6 +43,8 @@ const PLAYS: &[Play] = &[
         about: "Two scripted agents, three steps, one change request in review and one in verify.",
         script: include_str!("demo/agent.sh"),
         seats: &["claude-code", "codex"],
+        files: &[],
+        verb: Verb::Init,
         begin: &[("steps", "1,2,3")],
         yours: "agency loop init --steps 1,2,3 && agency run",
     },
@@ -46,6 +53,8 @@ const PLAYS: &[Play] = &[
         about: "Four scripted agents: a plan, the work, a review that finds two issues, fixes, two more looks.",
         script: include_str!("demo/handoff.sh"),
         seats: &["planner", "builder", "reviewer", "fixer"],
+        files: &[],
+        verb: Verb::Init,
         begin: &[("type", "feature"), ("text", "Add user auth")],
         yours: "agency handoff start --type feature 'Add user auth' && agency run",
     },
@@ -54,8 +63,24 @@ const PLAYS: &[Play] = &[
         about: "Five features: one is fixed twice, one is rejected and built anew; then one architecture review.",
         script: include_str!("demo/ledger.sh"),
         seats: &["builder", "reviewer", "fixer"],
+        files: &[],
+        verb: Verb::Init,
         begin: &[],
         yours: "agency ledger init && agency run",
+    },
+    Play {
+        protocol: crate::protocol::codifica::NAME,
+        about: "Two scripted agents and five tasks that depend on each other, shared in work.md.",
+        script: include_str!("demo/codifica.sh"),
+        seats: &["cook", "waiter"],
+        files: &[
+            ("codifica.json", include_str!("demo/codifica.json")),
+            ("codifica-spec.md", "# Codifica v0.2\n"),
+            ("work.md", include_str!("demo/work.md")),
+        ],
+        verb: Verb::Adopt,
+        begin: &[],
+        yours: "write codifica.json and work.md, then agency adopt && agency run",
     },
 ];
 
@@ -90,7 +115,7 @@ async fn perform(play: &Play, stage: &Stage) -> anyhow::Result<bool> {
     let command = Command {
         id: uuid::Uuid::new_v4().to_string(),
         protocol: Some(play.protocol.to_owned()),
-        verb: Verb::Init,
+        verb: play.verb,
         args: words.collect(),
         by: "demo".to_owned(),
     };

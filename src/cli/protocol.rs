@@ -1,5 +1,6 @@
 //! `agency protocol show`: a transition table as text or as a picture.
 
+mod codifica;
 mod handoff;
 mod ledger;
 
@@ -22,7 +23,7 @@ enum Verb {
     /// Print one table
     #[command(after_help = "Example:\n  agency protocol show loop --mermaid")]
     Show {
-        /// loop, handoff or ledger
+        /// loop, handoff, ledger or codifica
         name: String,
         /// As a Mermaid state diagram
         #[arg(long)]
@@ -39,8 +40,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         (crate::protocol::handoff::NAME, true) => handoff::diagram(),
         (crate::protocol::ledger::NAME, false) => ledger::tables(),
         (crate::protocol::ledger::NAME, true) => ledger::diagram(),
+        (crate::protocol::codifica::NAME, false) => codifica::rows(),
+        (crate::protocol::codifica::NAME, true) => codifica::diagram(),
         _ => {
-            let wanted = "loop, handoff, ledger";
+            let wanted = "loop, handoff, ledger, codifica";
             return Err(Misused(format!("there is no protocol `{name}`; wanted: {wanted}")).into());
         }
     }

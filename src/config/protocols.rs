@@ -1,7 +1,8 @@
 //! The limits and habits of each protocol, and of the daemon as a whole. It applies none of them.
 
 use super::value::{
-    dollars, duration, known_name, list, number, one_of, optional, size, text, text_that, yes_or_no,
+    NAME, dollars, duration, is_name, known_name, list, number, one_of, optional, size, text,
+    text_that, yes_or_no,
 };
 use super::walk::{Section, Spot, section};
 use crate::model::RelPath;
@@ -175,4 +176,27 @@ pub(super) fn read_handoff(
         keys.set("max_iterations", &mut limits.max_iterations, number(1..=1000));
     })?;
     Some(limits)
+}
+
+/// `codifica`: tasks in state files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CodificaConfig {
+    /// The agents that the daemon starts, by their names in state files; none: those of `allowed_agents`.
+    pub agents: Vec<String>,
+    /// Where `agency work archive` moves finished tasks.
+    pub archive: Option<RelPath>,
+}
+
+pub(super) fn read_codifica(
+    spot: &mut Spot<'_>,
+    mut codifica: CodificaConfig,
+) -> Option<CodificaConfig> {
+    section(spot, |keys| {
+        keys.set("agents", &mut codifica.agents, list(text_that(NAME, is_name)));
+        let path = text_that("a path inside the repository", |path| RelPath::new(path).is_ok());
+        keys.set("archive", &mut codifica.archive, |spot| {
+            path(spot).and_then(|path| RelPath::new(path).ok()).map(Some)
+        });
+    })?;
+    Some(codifica)
 }

@@ -69,7 +69,7 @@ impl Repo {
 
     async fn setting(&self, key: &str) -> Result<Option<String>, GitError> {
         let output = self.git(Call::local("config").args(["--get", key]).fine(&[0, 1])).await?;
-        Ok((output.code == 0).then(|| output.line("config").map(str::to_owned)).transpose()?)
+        (output.code == 0).then(|| output.line("config").map(str::to_owned)).transpose()
     }
 
     /// Looks at the remote's branch. No branch of the owner's moves, and no file of git's beside our own ref is written.

@@ -43,8 +43,11 @@ impl Workspace {
     }
 
     pub(super) fn absorb_file(&mut self, seen: FileSeen) {
+        let before = self.interest();
         self.activate_for(&seen);
         self.absorb_all(&Wake::File(seen));
+        // A protocol that learns from one file which others it has must see them too.
+        self.newcomer |= self.interest() != before;
     }
 
     pub(super) fn limit_of(&self, seen: &FileSeen) -> u64 {
@@ -62,10 +65,10 @@ impl Workspace {
     /// work must see everything too.
     pub(crate) async fn look_at_everything(&mut self, writers: Writers) {
         loop {
-            let known = self.slots.len();
+            let known = (self.slots.len(), self.interest());
             self.look_at_checkout().await;
             self.look_at_files(writers);
-            if self.slots.len() == known {
+            if (self.slots.len(), self.interest()) == known {
                 return;
             }
         }

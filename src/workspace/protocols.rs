@@ -6,13 +6,20 @@ use crate::capacity::micro_usd;
 use crate::config::Config;
 use crate::model::{FileSeen, FileState, Interest, Seat};
 use crate::protocol::Protocol;
+use crate::protocol::codifica::{self, Codifica, Desk};
 use crate::protocol::handoff::{self, Handoff};
 use crate::protocol::ledger::{self, Ledger, words::AgentType};
 use crate::protocol::review_loop::{self, Limits, Place, ReviewLoop, table::Holder};
 use crate::route;
+use std::path::Path;
 
 /// A protocol of this name, if there is one.
-pub(super) fn make(name: &str, place: &Place, config: &Config) -> Option<Box<dyn Protocol>> {
+pub(super) fn make(
+    name: &str,
+    place: &Place,
+    config: &Config,
+    program: &Path,
+) -> Option<Box<dyn Protocol>> {
     match name {
         review_loop::NAME => Some(Box::new(ReviewLoop::new(place.clone(), loop_limits(config)))),
         handoff::NAME => {
@@ -24,6 +31,7 @@ pub(super) fn make(name: &str, place: &Place, config: &Config) -> Option<Box<dyn
             let place = ledger::Place { name: repo.clone(), repo, git };
             Some(Box::new(Ledger::new(place, ledger_limits(config))))
         }
+        codifica::NAME => Some(Box::new(Codifica::new(desk(place, config, program)))),
         _ => None,
     }
 }
@@ -44,6 +52,22 @@ fn ledger_limits(config: &Config) -> ledger::Limits {
         Some((seat, (agent.retries, agent.backoff)))
     });
     ledger::Limits { tries: tries.collect() }
+}
+
+fn desk(place: &Place, config: &Config, program: &Path) -> Desk {
+    let names = config.agents.keys().chain(&config.codifica.agents);
+    let tries = names.filter_map(|name| {
+        let (_, agent) = config.agent_for(&Seat::new(name), "builder")?;
+        Some((name.clone(), (agent.retries, agent.backoff)))
+    });
+    Desk {
+        repo: place.repo.clone(),
+        git: place.git,
+        program: program.display().to_string(),
+        tries: tries.collect(),
+        agents: config.codifica.agents.clone(),
+        disk_floor: config.board.disk_floor,
+    }
 }
 
 fn loop_limits(config: &Config) -> Limits {
@@ -94,7 +118,9 @@ impl Workspace {
         if self.slots.iter().any(|slot| slot.name() == name) {
             return true;
         }
-        let Some(protocol) = make(name, &self.place(), &self.hands.launcher.config) else {
+        let Some(protocol) =
+            make(name, &self.place(), &self.hands.launcher.config, &self.settings.program)
+        else {
             return false;
         };
         tracing::info!(protocol = name, "at work");

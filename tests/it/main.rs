@@ -3,6 +3,7 @@
 
 mod causes;
 mod clocks;
+mod codifica;
 mod compat;
 mod cost;
 mod e2e;

@@ -1,5 +1,6 @@
 //! Every combination of every table's columns, as a golden matrix that reviewers can read.
 
+use agency::protocol::codifica;
 use agency::protocol::review_loop::table::{self, Holder, Next, Phase, Said};
 use std::fmt::Write as _;
 
@@ -108,4 +109,23 @@ fn the_ledgers_tables_are_the_ones_we_reviewed() {
         writeln!(matrix, "{words:<32} {}", action.allowed()).unwrap();
     }
     crate::scenarios::golden("tests/it/tables/ledger.txt", &matrix);
+}
+
+// covers: CD-07
+#[test]
+fn codificas_matrix_is_the_one_we_reviewed() {
+    let mut matrix = String::new();
+    let mut rows = std::collections::BTreeSet::new();
+    for from in codifica::State::ALL {
+        for to in codifica::State::ALL {
+            let row = codifica::table::find(*from, *to);
+            let next = row.map_or("refused (CD-07)".to_owned(), |row| {
+                rows.insert(row.id);
+                format!("{:<5} {:<13} {:?}", row.id, row.who.word(), row.guards)
+            });
+            writeln!(matrix, "{from:<13} {to:<13} {next}").unwrap();
+        }
+    }
+    assert_eq!(rows.len(), codifica::table::TABLE.len(), "a row that no combination reaches");
+    crate::scenarios::golden("tests/it/tables/codifica.txt", &matrix);
 }

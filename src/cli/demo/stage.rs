@@ -27,6 +27,9 @@ impl Stage {
         std::fs::write(stage.dir.join("agent.sh"), play.script)?;
         std::fs::write(stage.repo().join("README.md"), "# A shop\n\nBuilt in three steps.\n")?;
         std::fs::write(stage.repo().join("CODEBASE.md"), "# Map\n\n- README.md:1 what this is\n")?;
+        for (name, text) in play.files {
+            std::fs::write(stage.repo().join(name), text)?;
+        }
         for words in [
             &["init", "--quiet", "--initial-branch=main"][..],
             &["add", "-A"],
@@ -73,6 +76,7 @@ impl Stage {
             let agent = Agent { backoff: Duration::from_secs(1), ..Agent::new(start) };
             config.agents.insert(seat.to_owned(), agent);
             config.roles.insert(Seat::new(seat), seat.to_owned());
+            config.codifica.agents.push(seat.to_owned());
         }
         Ok(Settings {
             state_dir: StateDir::resolve(&Env::from_iter([("AGENCY_STATE_DIR", self.state())]))?,

@@ -53,6 +53,9 @@ impl Teller {
         let agent = event["agent"].as_str().unwrap_or_default();
         let seconds = (clock::now().wall - self.begun).as_seconds_f32();
         match event["event"].as_str() {
+            Some("run.start") if !word("task").is_empty() => {
+                anstream::println!("{seconds:>5.1}s  {agent:<12} works on {}", word("task"));
+            }
             Some("run.start") => {
                 anstream::println!(
                     "{seconds:>5.1}s  {agent:<12} works on step {}, {}",
@@ -70,6 +73,15 @@ impl Teller {
                 anstream::println!(
                     "{seconds:>5.1}s  {agent:<12} begins, iteration {}",
                     word("iteration")
+                );
+            }
+            Some("claim") => {
+                anstream::println!("{seconds:>5.1}s  {agent:<12} claims {}", word("task"));
+            }
+            Some("task") => {
+                let (task, branch) = (word("task"), word("branch"));
+                anstream::println!(
+                    "{seconds:>5.1}s  {agent:<12} is through with {task}, work on {branch}"
                 );
             }
             Some("handoff_created") => {

@@ -1,0 +1,224 @@
+//! Where the state files live: a branch that is shared by a remote, a branch of this machine alone, or plain files.
+//! Reading looks at the files as they lie there; changing goes through `bring.rs`.
+
+use super::super::context::{Context, runtime};
+use super::super::exit::Refused;
+use crate::clock;
+use crate::git::Repo;
+use crate::model::{CommitId, FileState, RelPath};
+use crate::protocol::codifica::{Board, Config, FILE, Finding, STATE_MAX};
+use crate::read;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const CONFIG_MAX: u64 = 1 << 20;
+/// A glob that matches more than this is a mistake.
+const FILES_MAX: usize = 10_000;
+
+/// The repository of a command.
+pub(super) struct Ground {
+    pub(super) root: PathBuf,
+    pub(super) git: Option<Repo>,
+    pub(super) runtime: tokio::runtime::Runtime,
+    /// Where git looks for settings, gone with this.
+    vault: Option<PathBuf>,
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        if let Some(vault) = &self.vault {
+            // What is left lies in the folder for temporary files.
+            drop(std::fs::remove_dir_all(vault));
+        }
+    }
+}
+
+impl Ground {
+    /// In a worktree of ours the state is that of the main tree: a task's branch has no say about it.
+    pub(super) fn new(context: &Context) -> anyhow::Result<Self> {
+        let runtime = runtime()?;
+        let root = context.root()?;
+        let mut ground =
+            Self { git: runtime.block_on(Repo::open(&root))?, root, runtime, vault: None };
+        if let Some(main) = ground.git.as_ref().and_then(main_root) {
+            ground.git = ground.runtime.block_on(Repo::open(&main))?;
+            ground.root = main;
+        }
+        ground.guard()?;
+        Ok(ground)
+    }
+
+    /// Whoever gives a command here does so with their own rights, so what git finds now counts (SE-01).
+    fn guard(&mut self) -> anyhow::Result<()> {
+        let Some(git) = &self.git else { return Ok(()) };
+        let name = format!("agency-work-{}", uuid::Uuid::new_v4().simple());
+        let vault = std::env::temp_dir().join(name);
+        std::fs::DirBuilder::new().mode(0o700).create(&vault)?;
+        git.guard(vault.clone(), None)?;
+        self.vault = Some(vault);
+        Ok(())
+    }
+
+    /// The files as they lie there now.
+    pub(super) fn board(&self) -> anyhow::Result<Board> {
+        let config = Arc::new(self.config()?);
+        self.spec_is_there(&config)?;
+        let mut files = Vec::new();
+        for path in self.state_files(&config)? {
+            files.push((path.clone(), self.bytes(&path, STATE_MAX)?.unwrap_or_default()));
+        }
+        Ok(Board::read(&config, files))
+    }
+
+    pub(super) fn config(&self) -> anyhow::Result<Config> {
+        let Some(bytes) = self.bytes(&RelPath::fixed(FILE), CONFIG_MAX)? else {
+            return Err(Refused(format!(
+                "there is no `{FILE}` here, so this repository does not use Codifica (CD-01)"
+            ))
+            .into());
+        };
+        read_config(&bytes)
+    }
+
+    fn spec_is_there(&self, config: &Config) -> anyhow::Result<()> {
+        if read::stamp(&self.root, &config.spec)?.is_none() {
+            return Err(missing(&config.spec, "spec"));
+        }
+        Ok(())
+    }
+
+    fn state_files(&self, config: &Config) -> anyhow::Result<Vec<RelPath>> {
+        let mut paths = Vec::new();
+        for pattern in &config.state {
+            if let Some(path) = pattern.plain() {
+                if read::stamp(&self.root, &path)?.is_none() {
+                    return Err(missing(&path, "state"));
+                }
+                paths.push(path);
+                continue;
+            }
+            let folder =
+                pattern.folder().map_or(self.root.clone(), |folder| self.root.join(folder));
+            let mut found = Vec::new();
+            walk(&self.root, &folder, &mut found)?;
+            found.retain(|path| config.is_state(path) && !paths.contains(path));
+            paths.append(&mut found);
+        }
+        if paths.is_empty() {
+            let patterns: Vec<_> =
+                config.state.iter().map(|pattern| pattern.text.as_str()).collect();
+            return Err(Refused(format!(
+                "no file matches `state`: `{}` (CD-26)",
+                patterns.join("`, `")
+            ))
+            .into());
+        }
+        config.order(&mut paths);
+        Ok(paths)
+    }
+
+    fn bytes(&self, path: &RelPath, limit: u64) -> anyhow::Result<Option<Vec<u8>>> {
+        match read::read(&self.root, path, limit, clock::now())?.state {
+            FileState::Absent => Ok(None),
+            FileState::Whole(file) => Ok(Some(file.bytes.to_vec())),
+            FileState::Unreadable(odd) => {
+                Err(Refused(format!("`{path}` is {}; wanted {} (DM-04)", odd.found, odd.wanted))
+                    .into())
+            }
+        }
+    }
+
+    /// The same as they are in a commit.
+    pub(super) async fn board_at(&self, repo: &Repo, commit: &CommitId) -> anyhow::Result<Board> {
+        let config = repo.file_at(commit, &RelPath::fixed(FILE), CONFIG_MAX).await?;
+        let Some(config) = config else {
+            return Err(Refused(format!(
+                "`{FILE}` is in no commit of this branch; commit it first (CD-01)"
+            ))
+            .into());
+        };
+        let config = Arc::new(read_config(&config)?);
+        let mut below: Vec<String> = Vec::new();
+        for pattern in &config.state {
+            match pattern.plain().or_else(|| pattern.folder()) {
+                Some(path) => below.push(path.to_string()),
+                None => {
+                    below.clear();
+                    break;
+                }
+            }
+        }
+        if !below.is_empty() {
+            below.push(config.spec.to_string());
+        }
+        let blobs = repo.files_in(commit, &below).await?;
+        if !blobs.iter().any(|blob| blob.path == config.spec) {
+            return Err(missing(&config.spec, "spec"));
+        }
+        let mut paths: Vec<RelPath> = blobs
+            .iter()
+            .map(|blob| blob.path.clone())
+            .filter(|path| config.is_state(path))
+            .collect();
+        if let Some(path) = config
+            .state
+            .iter()
+            .filter_map(|pattern| pattern.plain())
+            .find(|path| !paths.contains(path))
+        {
+            return Err(missing(&path, "state"));
+        }
+        config.order(&mut paths);
+        let object = |path: &RelPath| {
+            blobs.iter().find(|blob| blob.path == *path).map(|blob| blob.object.clone())
+        };
+        let ids: Vec<String> = paths.iter().filter_map(object).collect();
+        let bytes = repo.objects(&ids, STATE_MAX).await?;
+        Ok(Board::read(&config, paths.into_iter().zip(bytes).collect()))
+    }
+}
+
+fn main_root(git: &Repo) -> Option<PathBuf> {
+    let linked = git.git_dir() != git.common_dir();
+    let main = git.common_dir().parent().filter(|_| git.common_dir().ends_with(".git"))?;
+    linked.then(|| main.to_owned())
+}
+
+pub(super) fn read_config(bytes: &[u8]) -> anyhow::Result<Config> {
+    Config::read(bytes).map_err(|findings| Refused(lines(&findings)).into())
+}
+
+pub(super) fn lines(findings: &[Finding]) -> String {
+    findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+fn missing(path: &RelPath, field: &str) -> anyhow::Error {
+    Refused(format!("`{path}`, which `{FILE}` names as `{field}`, is not there (CD-26); bring it back or correct `{FILE}`")).into()
+}
+
+/// Plain files below a folder, links not followed, `.git` left out.
+fn walk(root: &Path, folder: &Path, found: &mut Vec<RelPath>) -> anyhow::Result<()> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() && entry.file_name() != ".git" {
+            walk(root, &entry.path(), found)?;
+        } else if kind.is_file() || kind.is_symlink() {
+            let relative = entry
+                .path()
+                .strip_prefix(root)
+                .ok()
+                .and_then(|path| RelPath::new(path.to_str()?).ok());
+            found.extend(relative);
+        }
+        if found.len() > FILES_MAX {
+            return Err(Refused(format!("more than {FILES_MAX} files below `{}`; name the state files more narrowly (CD-02)", folder.display())).into());
+        }
+    }
+    Ok(())
+}

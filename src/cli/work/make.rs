@@ -1,0 +1,176 @@
+//! New tasks, and finished ones into the archive.
+
+use super::super::context::Context;
+use super::super::exit::{Exit, Misused, Refused};
+use super::bring::{Hand, Wish, bring};
+use super::ground::{Ground, lines};
+use super::who::Who;
+use crate::model::RelPath;
+use crate::protocol::codifica::{
+    self, Board, Finding, Kind, NewTask, Owner, Priority, is_name, judge,
+};
+
+/// Add a task to a state file
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  agency work new FEAT-102 --title \"Search\" --accept \"Finds a word\" --as-human"
+)]
+pub(in crate::cli) struct NewArgs {
+    id: String,
+    #[command(flatten)]
+    who: Who,
+    #[arg(long)]
+    title: String,
+    #[arg(long = "type", value_name = "TYPE", default_value = "build")]
+    kind: String,
+    #[arg(long, default_value = "unassigned")]
+    owner: String,
+    #[arg(long)]
+    description: Option<String>,
+    /// critical, high, normal or low
+    #[arg(long)]
+    priority: Option<String>,
+    /// A task that must be done before; may be given several times
+    #[arg(long, value_name = "ID")]
+    depends_on: Vec<String>,
+    #[arg(long)]
+    label: Vec<String>,
+    /// An acceptance criterion; `build` needs one to be started
+    #[arg(long, value_name = "TEXT")]
+    accept: Vec<String>,
+    #[arg(long, value_name = "TEXT")]
+    check: Vec<String>,
+    #[arg(long, value_name = "ID")]
+    derived_from: Option<String>,
+    /// The state file (default: the first)
+    #[arg(long)]
+    file: Option<String>,
+}
+
+/// Move done and rejected tasks to the archive file, byte for byte
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  agency work archive --to work/done.md --as-human")]
+pub(in crate::cli) struct ArchiveArgs {
+    /// Tasks (default: all that are done or rejected and not there yet)
+    ids: Vec<String>,
+    #[command(flatten)]
+    who: Who,
+    /// The archive: a file that `state` matches (default: `codifica.archive` of agency.yaml)
+    #[arg(long, value_name = "FILE")]
+    to: Option<String>,
+}
+
+pub(super) fn new(context: &Context, args: NewArgs) -> anyhow::Result<Exit> {
+    let ground = Ground::new(context)?;
+    let hand =
+        Hand { context, actor: args.who.actor(context)?, session: args.who.session(context) };
+    let file = args.file.as_deref().map(relative).transpose()?;
+    let task = task(args)?;
+    let said = bring(&ground, &hand, |board, _| {
+        let path = file.clone().or_else(|| board.files.first().map(|file| file.path.clone()));
+        let path =
+            path.ok_or_else(|| Refused("there is no state file to put it in (CD-26)".to_owned()))?;
+        let bytes = codifica::add(board, &path, &task)
+            .map_err(|fault| Refused(format!("{fault} (CD-24)")))?;
+        allowed(board, &board.with(&path, bytes.clone()), &hand)?;
+        Ok(Wish {
+            said: format!("{} is in {path}", task.id),
+            message: format!("codifica: {} new by {}", task.id, hand.actor),
+            files: vec![(path, bytes)],
+        })
+    })?;
+    anstream::println!("{said}");
+    Ok(Exit::Fine)
+}
+
+fn task(args: NewArgs) -> anyhow::Result<NewTask> {
+    let bad = |what: &str, found: &str, wanted: &str| {
+        Misused(format!("{what} is `{found}`; wanted {wanted}"))
+    };
+    if !is_name(&args.id) {
+        return Err(
+            bad("the id", &args.id, "letters, digits, `-`, `_` and `.`, such as FEAT-101").into()
+        );
+    }
+    if Owner::read(&args.owner).is_none() {
+        return Err(bad("`--owner`", &args.owner, "human, agent:<name> or unassigned").into());
+    }
+    if let Some(priority) = args.priority.as_deref().filter(|word| Priority::read(word).is_none()) {
+        return Err(bad("`--priority`", priority, "critical, high, normal or low").into());
+    }
+    Ok(NewTask {
+        id: args.id,
+        kind: Kind::read(&args.kind).word().to_owned(),
+        title: args.title,
+        owner: args.owner,
+        description: args.description,
+        priority: args.priority,
+        depends_on: args.depends_on,
+        labels: args.label,
+        acceptance: args.accept,
+        checklist: args.check,
+        derived_from: args.derived_from,
+    })
+}
+
+pub(super) fn archive(context: &Context, args: &ArchiveArgs) -> anyhow::Result<Exit> {
+    let ground = Ground::new(context)?;
+    let hand =
+        Hand { context, actor: args.who.actor(context)?, session: args.who.session(context) };
+    let configured = context.config()?.codifica.archive;
+    let to = args.to.as_deref().map(relative).transpose()?.or(configured).ok_or_else(|| {
+        Misused("where to? `--to FILE`, or `codifica: { archive: FILE }` in agency.yaml".to_owned())
+    })?;
+    let said = bring(&ground, &hand, |board, _| {
+        let (now, moved) = moved(board, &args.ids, &to)?;
+        if moved.is_empty() {
+            return Err(
+                Refused("no task is done or rejected outside the archive".to_owned()).into()
+            );
+        }
+        allowed(board, &now, &hand)?;
+        let changed = now.files.iter().filter(|file| {
+            board.files.iter().all(|old| old.path != file.path || old.text != file.text)
+        });
+        let mut files: Vec<_> =
+            changed.map(|file| (file.path.clone(), file.text.as_bytes().to_vec())).collect();
+        // The archive first: without git a crash between the two shows a task twice, never not at all.
+        files.sort_by_key(|(path, _)| *path != to);
+        Ok(Wish {
+            said: format!("archived {} in {to}", moved.join(", ")),
+            message: format!("codifica: {} archived by {}", moved.join(", "), hand.actor),
+            files,
+        })
+    })?;
+    anstream::println!("{said}");
+    Ok(Exit::Fine)
+}
+
+fn moved(board: &Board, ids: &[String], to: &RelPath) -> anyhow::Result<(Board, Vec<String>)> {
+    let elsewhere =
+        |id: &str| board.spot(id).is_some_and(|spot| !spot.starts_with(&format!("{to}:")));
+    let ids: Vec<String> = if ids.is_empty() {
+        let finished =
+            board.glances().filter(|task| task.state.is_terminal() && elsewhere(&task.id));
+        finished.map(|task| task.id.clone()).collect()
+    } else {
+        ids.to_vec()
+    };
+    let mut now = board.clone();
+    for id in &ids {
+        let files =
+            codifica::archive(&now, id, to).map_err(|fault| Refused(format!("{fault} (CD-17)")))?;
+        now = files.into_iter().fold(now, |now, (path, bytes)| now.with(&path, bytes));
+    }
+    Ok((now, ids))
+}
+
+fn allowed(old: &Board, new: &Board, hand: &Hand<'_>) -> anyhow::Result<()> {
+    let mut findings = judge(old, new, &hand.actor);
+    findings.retain(Finding::is_violation);
+    if findings.is_empty() { Ok(()) } else { Err(Refused(lines(&findings)).into()) }
+}
+
+fn relative(text: &str) -> anyhow::Result<RelPath> {
+    RelPath::new(text).map_err(|error| Misused(error.to_string()).into())
+}

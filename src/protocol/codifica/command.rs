@@ -1,0 +1,104 @@
+//! The owner's commands to the keeper. The verbs of `agency work` change the files themselves and are not among them.
+
+use super::keeper::Codifica;
+use super::memory::{Accepted, Job, Stage};
+use super::words::{Owner, State};
+use crate::model::{Answer, Builder, Command, Decision, Effect, Now, RunId, Verb};
+
+pub(super) fn answer(it: &Codifica, _: Now) -> Option<Decision> {
+    let command = it.index.commands.first()?;
+    let mut decision = it.builder();
+    let answer = match command.verb {
+        Verb::Adopt => adopt(it, &mut decision),
+        Verb::Resume => resume(it, &mut decision),
+        Verb::Stop => stop(it, &mut decision, command),
+        Verb::Init | Verb::Restore | Verb::Inject | Verb::Ack | Verb::Trust | Verb::Do => {
+            no("Codifica has no such verb; `agency work --help` lists what it has")
+        }
+    };
+    decision.effect(Effect::Reply { command: command.id.clone(), answer });
+    Some(decision.finish())
+}
+
+fn no(text: &str) -> Answer {
+    Answer { accepted: false, text: text.to_owned() }
+}
+
+fn yes(text: String) -> Answer {
+    Answer { accepted: true, text }
+}
+
+/// The state files count as they are now.
+fn adopt(it: &Codifica, decision: &mut Builder) -> Answer {
+    let Some(checkout) = &it.index.checkout else {
+        return no("there is no git repository here; `agency work` works without the daemon");
+    };
+    let (Some(branch), Some(commit)) = (&checkout.branch, &checkout.head) else {
+        return no(
+            "HEAD is on no branch with a commit; switch to the one that holds the state files",
+        );
+    };
+    if it.index.config().is_none() {
+        return no("`codifica.json` cannot be read; `agency work validate` says why");
+    }
+    decision.remember("accepted", Accepted { branch: branch.clone(), commit: commit.clone() });
+    let_go(it, decision, "adopted");
+    yes(format!(
+        "Codifica is kept from commit {} of `{branch}` on",
+        &commit.as_str()[..12.min(commit.as_str().len())]
+    ))
+}
+
+fn let_go(it: &Codifica, decision: &mut Builder, how: &str) {
+    decision.remember("holds", Vec::<()>::new());
+    decision.remember("epoch", it.index.memory.epoch + 1);
+    for hold in &it.index.memory.holds {
+        decision.effect(Effect::Resolve { cause: hold.cause.clone(), how: how.to_owned() });
+    }
+}
+
+/// Tasks that our agents hold and that nobody works on are taken up again.
+fn resume(it: &Codifica, decision: &mut Builder) -> Answer {
+    let memory = &it.index.memory;
+    if memory.accepted.is_none() && it.desk.git {
+        return no("this repository is not adopted yet: agency adopt");
+    }
+    for agent in memory.rests.keys() {
+        decision.forget(&format!("rest/{agent}"));
+    }
+    let mut again = Vec::new();
+    if let Some(board) = it.index.board() {
+        let roster = it.roster(board);
+        for task in board.glances().filter(|task| task.state == State::InProgress) {
+            let Owner::Agent(agent) = &task.owner else { continue };
+            if roster.contains(agent) && !memory.jobs.contains_key(&task.id) {
+                again.push(task.id.clone());
+                decision.remember(
+                    &format!("job/{}", task.id),
+                    Job::of(it, &task.id, agent, Stage::Tree),
+                );
+            }
+        }
+    }
+    for (id, job) in memory.jobs.iter().filter(|(_, job)| job.stage == Stage::Tree) {
+        decision
+            .remember(&format!("job/{id}"), Job { failures: 0, not_before: None, ..job.clone() });
+    }
+    let_go(it, decision, "the owner resumed");
+    yes(if again.is_empty() {
+        "Codifica goes on".to_owned()
+    } else {
+        format!("Codifica goes on; taken up again: {}", again.join(", "))
+    })
+}
+
+fn stop(it: &Codifica, decision: &mut Builder, command: &Command) -> Answer {
+    let run = RunId::new(command.arg("run").unwrap_or_default());
+    let ours = it.index.memory.jobs.values().any(|job| job.stage.run() == Some(&run));
+    if !ours {
+        return no("no such run of Codifica is alive");
+    }
+    let why = format!("stopped by {}", command.by);
+    decision.effect(Effect::Stop { run: run.clone(), why });
+    yes(format!("`{run}` is being stopped"))
+}

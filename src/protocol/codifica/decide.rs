@@ -1,0 +1,134 @@
+//! The order of duties: which one question the keeper answers next. Each duty lives in its own file.
+
+use super::keeper::Codifica;
+use super::memory::Stage;
+use super::tell::{self, Word};
+use super::{FILE, command, dispatch, finish, history, watchful};
+use crate::model::{Deadline, Decision, Effect, Moment, Now, RunId};
+
+pub(super) fn decide(it: &Codifica, now: Now) -> Decision {
+    if it.index.is_busy() {
+        return Decision::default();
+    }
+    let duties: [fn(&Codifica, Now) -> Option<Decision>; 8] = [
+        command::answer,
+        failure,
+        finish::look_at_ends,
+        unknown,
+        contract_is_broken,
+        history::judge_commits,
+        watchful::look,
+        dispatch::go_on,
+    ];
+    let decision = duties.iter().find_map(|duty| duty(it, now)).unwrap_or_default();
+    if decision.is_quiet() {
+        Decision { next_deadline: deadline(it, now), ..decision }
+    } else {
+        decision
+    }
+}
+
+/// DM-13: state files that our journal does not know. They may be a clone's, or another box's; the owner must say.
+fn unknown(it: &Codifica, _: Now) -> Option<Decision> {
+    let memory = &it.index.memory;
+    if memory.accepted.is_some()
+        || !memory.holds.is_empty()
+        || it.index.config().is_none()
+        || !it.desk.git
+    {
+        return None;
+    }
+    let mut word = Word::new(
+        "DM-13",
+        FILE,
+        "Codifica is used here, and this machine's journal does not know it".to_owned(),
+    );
+    word.what = format!(
+        "`{FILE}` exists, but there is no journal for it on this machine: it is new, a clone or a copy."
+    );
+    word.did = "No task is handed out.".to_owned();
+    word.resolve = "agency adopt (the state files count as they are now)".to_owned();
+    let mut decision = it.builder();
+    tell::hold(it, &mut decision, word);
+    Some(decision.finish())
+}
+
+/// CD-01, CD-26: stop, and go on by itself when it is put right.
+fn contract_is_broken(it: &Codifica, _: Now) -> Option<Decision> {
+    let memory = &it.index.memory;
+    let problem = match (it.index.config_problems(), it.index.unreadable()) {
+        (Some(findings), _) => findings.iter().map(ToString::to_string).next(),
+        (None, Some((path, found))) => Some(format!("`{path}` is {found}")),
+        (None, None) => None,
+    };
+    let told = memory.holds.iter().find(|hold| hold.cause.subject == "contract");
+    match (problem, told) {
+        (Some(problem), None) => {
+            let mut word = Word::new(
+                "CD-01",
+                "contract",
+                format!("the runtime contract cannot be used: {problem}"),
+            );
+            word.resolve = format!("correct `{FILE}` or the file it names; we go on by ourselves");
+            let mut decision = it.builder();
+            tell::hold(it, &mut decision, word);
+            Some(decision.finish())
+        }
+        (None, Some(told)) if it.index.config().is_some() => {
+            let mut decision = it.builder();
+            let left: Vec<_> = memory.holds.iter().filter(|hold| *hold != told).cloned().collect();
+            decision.remember("holds", left);
+            decision.effect(Effect::Resolve {
+                cause: told.cause.clone(),
+                how: "it was put right".to_owned(),
+            });
+            Some(decision.finish())
+        }
+        _ => None,
+    }
+}
+
+/// An effect of ours failed: the job it belongs to cannot go on, and the owner must look.
+fn failure(it: &Codifica, now: Now) -> Option<Decision> {
+    let (effect, failure) = it.index.failed.as_ref()?;
+    if let Effect::Spawn(spawn) = effect {
+        return dispatch::spawn_failed(it, spawn, failure, now);
+    }
+    let doing = effect.doing();
+    let mut word = Word::new("DM-10", doing.clone(), format!("{doing} failed: {}", failure.said));
+    word.evidence = vec![failure.said.clone()];
+    word.resolve = "agency resume".to_owned();
+    let mut decision = it.builder();
+    tell::hold(it, &mut decision, word);
+    Some(decision.finish())
+}
+
+/// The next moment at which time alone changes the answer. Stale claims are found by the regular looks.
+fn deadline(it: &Codifica, now: Now) -> Option<Deadline> {
+    let memory = &it.index.memory;
+    if !memory.holds.is_empty() {
+        return None;
+    }
+    let jobs = memory
+        .jobs
+        .values()
+        .filter(|job| job.stage == Stage::Tree)
+        .filter_map(|job| job.not_before);
+    let head = it.index.head();
+    let rests = memory
+        .rests
+        .values()
+        .filter(|rest| rest.failures < dispatch::CLAIM_TRIES || rest.head.as_ref() != head);
+    let moments = jobs.chain(rests.map(|rest| rest.not_before));
+    let left = moments.filter_map(|moment: Moment| moment.left(now)).min()?;
+    Some(Deadline { at: now.ticks.after(left), why: "try again" })
+}
+
+impl Stage {
+    pub(super) fn run(&self) -> Option<&RunId> {
+        match self {
+            Self::Claiming { run } | Self::Working { run } | Self::Ended { run, .. } => Some(run),
+            Self::Claim | Self::Tree => None,
+        }
+    }
+}

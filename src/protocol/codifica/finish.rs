@@ -1,0 +1,275 @@
+//! A run of ours has ended: what it left is looked at, judged by what really changed, kept, and its task goes on or waits.
+
+use super::board::Board;
+use super::dispatch::{claimed, log, remember};
+use super::finding::Finding;
+use super::judge::judge;
+use super::keeper::Codifica;
+use super::memory::{Job, Stage};
+use super::scope::judge_changes;
+use super::tell::{self, Word};
+use super::words::{Actor, Owner, State};
+use crate::model::{
+    Builder, Change, Decision, Effect, Fact, Moment, Now, Outcome, PlannedCommit, Query, RelPath,
+    Severity, Snapshot,
+};
+use std::time::Duration;
+
+const DEFAULT_TRIES: (u32, Duration) = (2, Duration::from_secs(30));
+/// How long a usage limit without a known end parks a task.
+const LIMIT_WAIT: Duration = Duration::from_secs(15 * 60);
+
+pub(super) fn look_at_ends(it: &Codifica, now: Now) -> Option<Decision> {
+    noted(it).or_else(|| it.index.memory.jobs.values().find_map(|job| look(it, job, now)))
+}
+
+/// A warning was written, or could not be: it is not tried for ever.
+fn noted(it: &Codifica) -> Option<Decision> {
+    let noting = it.index.memory.noting.as_ref()?;
+    let end = it.index.end_of(noting.run.as_ref()?)?;
+    let mut decision = it.builder();
+    decision.forget("noting");
+    decision.forget(&format!("warning/{}", noting.task));
+    decision.effect(Effect::Release { tree: crate::model::TreeRef::Main });
+    if end.outcome != Outcome::Ok {
+        let text = it.index.memory.warnings.get(&noting.task).cloned().unwrap_or_default();
+        let mut word = Word::new("CD-06", noting.task.clone(), format!("{}: {text}", noting.task));
+        word.evidence = vec![end.tail.clone()];
+        tell::tell(it, &mut decision, Severity::Warning, word);
+    }
+    Some(decision.finish())
+}
+
+fn look(it: &Codifica, job: &Job, now: Now) -> Option<Decision> {
+    match &job.stage {
+        Stage::Claiming { run } => {
+            let end = it.index.end_of(run)?;
+            let code = if end.outcome == Outcome::Ok { Some(0) } else { end.exit_code };
+            Some(claimed(it, job, code, &end.tail, now))
+        }
+        Stage::Working { run } => {
+            let end = it.index.end_of(run)?;
+            let (outcome, tail) = (end.outcome.clone(), end.tail.clone());
+            let mut decision = it.builder();
+            remember(
+                &mut decision,
+                &Job { stage: Stage::Ended { run: run.clone(), outcome, tail }, ..job.clone() },
+            );
+            Some(decision.finish())
+        }
+        Stage::Ended { .. } => Some(wind_up(it, job, now)),
+        Stage::Claim | Stage::Tree => None,
+    }
+}
+
+/// Looks at the tree, reads the state files that the agent touched there, and keeps what is in no commit.
+fn wind_up(it: &Codifica, job: &Job, now: Now) -> Decision {
+    let Some(left) = it.index.answers.iter().find_map(|answer| snapshot(answer, &label(job)))
+    else {
+        if it.index.answers.iter().any(|(query, _)| matches!(query, Query::Snapshot { .. })) {
+            // The tree cannot be looked at: whatever it holds stays there, and the owner must see to it.
+            return given_up(it, job, "its worktree cannot be looked at", now);
+        }
+        return ask(it, job);
+    };
+    let planned = it.index.answers.iter().find_map(|(_, fact)| {
+        let Fact::Planned(planned) = fact else { return None };
+        Some(planned)
+    });
+    let unkept = unkept(left);
+    let touched = touched(it, left);
+    let read = |path: &RelPath| {
+        it.index
+            .answers
+            .iter()
+            .any(|(query, _)| matches!(query, Query::Read { path: read, .. } if read == path))
+    };
+    if (!unkept.is_empty() && planned.is_none()) || touched.iter().any(|path| !read(path)) {
+        return ask_more(it, job, left, unkept, touched, now);
+    }
+    let mut decision = it.builder();
+    if let Some(planned) = planned {
+        decision.effect(Effect::Commit(PlannedCommit::clone(planned)));
+    }
+    let findings = findings(it, job, left, &touched);
+    for finding in &findings {
+        decision.reject(finding.rejection.clone());
+    }
+    settle(it, job, &mut decision, now);
+    let run = job.stage.run().map(ToString::to_string).unwrap_or_default();
+    if let Some(word) = Word::of_findings(&run, &format!("agent:{}", job.agent), &findings) {
+        tell::tell(it, &mut decision, Severity::Critical, word);
+    }
+    decision.finish()
+}
+
+fn snapshot<'a>((query, fact): &'a (Query, Fact), wanted: &str) -> Option<&'a Snapshot> {
+    match (query, fact) {
+        (Query::Snapshot { label, .. }, Fact::Snapshot(snapshot)) if label == wanted => {
+            Some(snapshot)
+        }
+        _ => None,
+    }
+}
+
+fn label(job: &Job) -> String {
+    format!("codifica-{}-end", job.task)
+}
+
+fn ask(it: &Codifica, job: &Job) -> Decision {
+    let mut decision = it.builder();
+    let label = label(job);
+    decision.effect(Effect::Ask {
+        query: Query::Snapshot { tree: job.tree(), label, since: job.start.clone() },
+    });
+    decision.finish()
+}
+
+/// Everything in one go, the look included: the answers of one decision are judged by the next.
+fn ask_more(
+    it: &Codifica,
+    job: &Job,
+    left: &Snapshot,
+    unkept: Vec<Change>,
+    touched: Vec<RelPath>,
+    now: Now,
+) -> Decision {
+    let mut decision = it.builder();
+    let label = label(job);
+    decision.effect(Effect::Ask {
+        query: Query::Snapshot { tree: job.tree(), label, since: job.start.clone() },
+    });
+    for path in touched {
+        decision
+            .effect(Effect::Ask { query: Query::Read { tree: job.tree(), path: path.clone() } });
+        if let Some(commit) = job.base.clone() {
+            decision.effect(Effect::Ask { query: Query::FileAt { commit, path } });
+        }
+    }
+    if !unkept.is_empty() {
+        let message =
+            format!("{}: work of agent:{} that it left in no commit", job.task, job.agent);
+        decision.effect(Effect::Ask {
+            query: Query::Plan {
+                branch: job.branch.clone(),
+                parent: left.checkout.head.clone(),
+                take: unkept,
+                write: Vec::new(),
+                message,
+                date: now.wall,
+            },
+        });
+    }
+    decision.finish()
+}
+
+/// What the worktree holds and its branch does not.
+fn unkept(left: &Snapshot) -> Vec<Change> {
+    left.changed.iter().filter(|change| left.dirty.contains(&change.path)).cloned().collect()
+}
+
+fn touched(it: &Codifica, left: &Snapshot) -> Vec<RelPath> {
+    let config = it.index.config();
+    let is_state = |path: &RelPath| config.as_ref().is_some_and(|config| config.is_state(path));
+    left.changed.iter().map(|change| change.path.clone()).filter(is_state).collect()
+}
+
+/// CD-12, CD-16 by the real difference; CD-10 for state files that the agent edited on its own branch.
+fn findings(it: &Codifica, job: &Job, left: &Snapshot, touched: &[RelPath]) -> Vec<Finding> {
+    let Some(config) = it.index.config() else { return Vec::new() };
+    let mut findings = judge_changes(&config, &job.task, &left.changed);
+    let bytes = |wanted: &RelPath, now: bool| {
+        it.index.answers.iter().find_map(|(query, fact)| match (query, fact) {
+            (Query::Read { path, .. }, Fact::File(Some(bytes))) if now && path == wanted => {
+                Some(bytes.0.clone())
+            }
+            (Query::FileAt { path, .. }, Fact::File(Some(bytes))) if !now && path == wanted => {
+                Some(bytes.0.clone())
+            }
+            _ => None,
+        })
+    };
+    // Files that it left alone are the same on both sides, so that ids elsewhere still resolve.
+    let others = it.index.board().map(|board| board.files.clone()).unwrap_or_default();
+    let side = |now: bool| {
+        let mut files: Vec<_> =
+            touched.iter().filter_map(|path| Some((path.clone(), bytes(path, now)?))).collect();
+        let rest = others.iter().filter(|file| !touched.contains(&file.path));
+        files.extend(rest.map(|file| (file.path.clone(), file.text.as_bytes().to_vec())));
+        Board::read(&config, files)
+    };
+    if !touched.is_empty() {
+        findings.extend(judge(&side(false), &side(true), &Actor::Agent(job.agent.clone())));
+    }
+    findings.retain(Finding::is_violation);
+    findings
+}
+
+/// The task has moved on, or its agent ended without moving it.
+fn settle(it: &Codifica, job: &Job, decision: &mut Builder, now: Now) {
+    let Stage::Ended { outcome, tail, run } = &job.stage else { return };
+    let task = it.index.board().and_then(|board| board.glance(&job.task));
+    let unfinished = task.is_some_and(|task| {
+        task.state == State::InProgress && task.owner == Owner::Agent(job.agent.clone())
+    });
+    if !unfinished {
+        decision.effect(log("task", job));
+        return let_go(job, decision);
+    }
+    let (retries, backoff) = *it.desk.tries.get(&job.agent).unwrap_or(&DEFAULT_TRIES);
+    let failures = job.failures + u32::from(!matches!(outcome, Outcome::UsageLimit { .. }));
+    let wait = match outcome {
+        Outcome::UsageLimit { until } => {
+            until.and_then(|until| (until - now.wall).to_std().ok()).unwrap_or(LIMIT_WAIT)
+        }
+        Outcome::Ok
+        | Outcome::Crash { .. }
+        | Outcome::Timeout { .. }
+        | Outcome::Stopped { .. }
+        | Outcome::Lost
+        | Outcome::Auth { .. }
+        | Outcome::Denied { .. } => backoff * 2_u32.saturating_pow(failures.saturating_sub(1)),
+    };
+    let stopped = matches!(outcome, Outcome::Stopped { .. } | Outcome::Auth { .. });
+    if failures <= retries && !stopped {
+        decision.effect(Effect::Release { tree: job.tree() });
+        let not_before = Some(Moment::after(now, wait));
+        return remember(
+            decision,
+            &Job { stage: Stage::Tree, failures, not_before, ..job.clone() },
+        );
+    }
+    let summary = format!(
+        "{} left {} in progress after {failures} tries; the last run {}",
+        job.agent,
+        job.task,
+        outcome.sentence()
+    );
+    let mut word = Word::new("SU-06", run.as_str(), summary);
+    word.evidence = vec![tail.clone()];
+    word.did = format!("Its work is on the branch `{}`. The task stays claimed.", job.branch);
+    word.resolve = format!(
+        "agency resume (it goes on), or agency work reclaim {} --as-human --reason …",
+        job.task
+    );
+    let_go(job, decision);
+    tell::tell(it, decision, Severity::Critical, word);
+}
+
+fn let_go(job: &Job, decision: &mut Builder) {
+    decision.forget(&format!("job/{}", job.task));
+    decision.effect(Effect::Release { tree: job.tree() });
+    if let crate::model::TreeRef::Worktree(name) = job.tree() {
+        decision.effect(Effect::DropWorktree { name });
+    }
+}
+
+fn given_up(it: &Codifica, job: &Job, why: &str, _: Now) -> Decision {
+    let mut decision = it.builder();
+    decision.forget(&format!("job/{}", job.task));
+    decision.effect(Effect::Release { tree: job.tree() });
+    let mut word = Word::new("DM-10", job.task.clone(), format!("{}: {why}", job.task));
+    word.resolve = "agency resume".to_owned();
+    tell::hold(it, &mut decision, word);
+    decision.finish()
+}

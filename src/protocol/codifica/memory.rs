@@ -1,0 +1,136 @@
+//! What the keeper remembers across restarts: typed views of the memos that its own decisions carry.
+
+use crate::model::{Cause, CommitId, Decision, Memo, Moment, Outcome, RunId, Timestamp, TreeId};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// How many decisions were journalled; the next one's number.
+    pub(super) decisions: u64,
+    pub(super) accepted: Option<Accepted>,
+    /// By task.
+    pub(super) jobs: BTreeMap<String, Job>,
+    /// The claims that somebody was told of, by task: when they were last active.
+    pub(super) stale: BTreeMap<String, Timestamp>,
+    /// Agents whose last claim failed.
+    pub(super) rests: BTreeMap<String, Rest>,
+    /// Warnings that are due in tasks whose dependency fell back.
+    pub(super) warnings: BTreeMap<String, String>,
+    /// The warning that is being written.
+    pub(super) noting: Option<Noting>,
+    pub(super) holds: Vec<Hold>,
+    /// Rises with each `resume`, so that a cause that comes back is a new one.
+    pub(super) epoch: u64,
+}
+
+/// The last version of the state files that was judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Accepted {
+    pub(super) branch: String,
+    pub(super) commit: CommitId,
+}
+
+/// One task in the hands of one agent, from the wish to claim it until its run is dealt with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Job {
+    pub(super) task: String,
+    pub(super) agent: String,
+    pub(super) stage: Stage,
+    pub(super) failures: u32,
+    pub(super) not_before: Option<Moment>,
+    pub(super) branch: String,
+    /// Where the task's branch began.
+    pub(super) base: Option<CommitId>,
+    /// The worktree as the first run found it.
+    pub(super) start: Option<TreeId>,
+}
+
+/// How far a job has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Stage {
+    /// Waits for the main tree, to claim.
+    Claim,
+    Claiming {
+        run: RunId,
+    },
+    /// Has the task; waits for its own tree.
+    Tree,
+    Working {
+        run: RunId,
+    },
+    /// Its run has ended; what it left is looked at.
+    Ended {
+        run: RunId,
+        outcome: Outcome,
+        tail: String,
+    },
+}
+
+/// After a claim that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Rest {
+    pub(super) failures: u32,
+    pub(super) not_before: Moment,
+    /// The head at which it failed; a new one is a new chance.
+    pub(super) head: Option<CommitId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Noting {
+    pub(super) task: String,
+    /// `None`: it waits for the main tree.
+    pub(super) run: Option<RunId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Hold {
+    pub(super) cause: Cause,
+    pub(super) summary: String,
+}
+
+impl Memory {
+    pub(super) fn take(&mut self, decision: &Decision) {
+        self.decisions += 1;
+        for memo in &decision.memo {
+            self.take_memo(memo);
+        }
+    }
+
+    fn take_memo(&mut self, Memo { name, value }: &Memo) {
+        let value = value.as_ref();
+        match name.split_once('/') {
+            None => match name.as_str() {
+                "count" => self.decisions = read(value).unwrap_or(self.decisions),
+                "accepted" => self.accepted = read(value),
+                "noting" => self.noting = read(value),
+                "holds" => self.holds = read(value).unwrap_or_default(),
+                "epoch" => self.epoch = read(value).unwrap_or_default(),
+                _ => {}
+            },
+            Some(("job", id)) => put(&mut self.jobs, id, read(value)),
+            Some(("stale", id)) => put(&mut self.stale, id, read(value)),
+            Some(("rest", id)) => put(&mut self.rests, id, read(value)),
+            Some(("warning", id)) => put(&mut self.warnings, id, read(value)),
+            Some(_) => {}
+        }
+    }
+
+    /// The main tree is ours at the moment, or asked for.
+    pub(super) fn uses_main(&self) -> bool {
+        let claiming = |job: &Job| matches!(job.stage, Stage::Claim | Stage::Claiming { .. });
+        self.noting.is_some() || self.jobs.values().any(claiming)
+    }
+}
+
+fn read<T: DeserializeOwned>(value: Option<&serde_json::Value>) -> Option<T> {
+    value.and_then(|value| serde_json::from_value(value.clone()).ok())
+}
+
+fn put<T>(map: &mut BTreeMap<String, T>, id: &str, value: Option<T>) {
+    match value {
+        Some(value) => drop(map.insert(id.to_owned(), value)),
+        None => drop(map.remove(id)),
+    }
+}

@@ -1,0 +1,90 @@
+//! What the owner hears of Codifica, and why the keeper waits for them. It sends nothing.
+
+use super::NAME;
+use super::finding::Finding;
+use super::keeper::Codifica;
+use super::memory::Hold;
+use crate::model::{Builder, Cause, Effect, Escalation, RuleId, Severity, clip};
+
+/// Something to say.
+pub(super) struct Word {
+    pub(super) rule: String,
+    pub(super) subject: String,
+    pub(super) summary: String,
+    pub(super) what: String,
+    pub(super) did: String,
+    pub(super) resolve: String,
+    pub(super) evidence: Vec<String>,
+}
+
+impl Word {
+    pub(super) fn new(rule: &str, subject: impl Into<String>, summary: String) -> Self {
+        Self {
+            rule: rule.to_owned(),
+            subject: subject.into(),
+            what: summary.clone(),
+            summary,
+            did: "Nothing was changed and nothing was thrown away.".to_owned(),
+            resolve:
+                "agency explain the rule, and put the state file right by hand or by `agency work`"
+                    .to_owned(),
+            evidence: Vec::new(),
+        }
+    }
+
+    /// Several findings of one edit are one message.
+    pub(super) fn of_findings(subject: &str, who: &str, findings: &[Finding]) -> Option<Self> {
+        let first = findings.iter().find(|finding| finding.is_violation())?;
+        let more = findings.iter().filter(|finding| finding.is_violation()).count() - 1;
+        let also = if more == 0 { String::new() } else { format!(" (and {more} more)") };
+        let task = first.task.as_ref().map(|task| format!("{task}: ")).unwrap_or_default();
+        let summary = format!("{who}: {task}{}{also}", first.rejection.found);
+        let mut word = Self::new(first.rejection.rule.as_str(), subject, summary);
+        word.what = format!("An edit by {who} breaks the rules of Codifica.");
+        word.did =
+            "It is recorded here; we did not undo it, since the files belong to you and your team."
+                .to_owned();
+        word.evidence =
+            findings.iter().map(|finding| clip(&finding.to_string(), 400)).take(20).collect();
+        Some(word)
+    }
+
+    fn escalation(self, it: &Codifica, severity: Severity, holds: bool) -> Escalation {
+        Escalation {
+            cause: Cause {
+                protocol: NAME.to_owned(),
+                rule: RuleId::new(self.rule),
+                subject: clip(&self.subject, 200),
+                epoch: it.index.memory.epoch,
+            },
+            severity,
+            holds,
+            summary: clip(&self.summary, 200),
+            what: self.what,
+            did: self.did,
+            wont: if holds {
+                "We hand out no task here until you say so."
+            } else {
+                "We reclaim, block or reject nothing by ourselves."
+            }
+            .to_owned(),
+            resolve: self.resolve,
+            options: if holds { vec!["resume".to_owned()] } else { Vec::new() },
+            evidence: self.evidence,
+        }
+    }
+}
+
+pub(super) fn tell(it: &Codifica, decision: &mut Builder, severity: Severity, word: Word) {
+    decision.effect(Effect::Escalate(Box::new(word.escalation(it, severity, false))));
+}
+
+/// Stops handing out tasks and tells the owner.
+pub(super) fn hold(it: &Codifica, decision: &mut Builder, word: Word) {
+    let escalation = word.escalation(it, Severity::Critical, true);
+    let mut holds = it.index.memory.holds.clone();
+    holds.retain(|known| known.cause != escalation.cause);
+    holds.push(Hold { cause: escalation.cause.clone(), summary: escalation.summary.clone() });
+    decision.remember("holds", holds);
+    decision.effect(Effect::Escalate(Box::new(escalation)));
+}

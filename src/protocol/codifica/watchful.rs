@@ -1,0 +1,40 @@
+//! What time alone shows: claims without a sign of life (CD-11). They are told to a human once; nothing is taken.
+
+use super::keeper::Codifica;
+use super::tell::{self, Word};
+use super::words::State;
+use crate::model::{Decision, Now, Severity};
+
+pub(super) fn look(it: &Codifica, now: Now) -> Option<Decision> {
+    let memory = &it.index.memory;
+    memory.accepted.as_ref()?;
+    let board = it.index.board()?;
+    let limit = board.config.rules.stale_claim;
+    for task in board.glances().filter(|task| task.state == State::InProgress) {
+        let whole = board.task(&task.id).and_then(Result::ok);
+        let Some(last) = whole.and_then(|task| task.last_activity()) else { continue };
+        let idle = (now.wall - last).to_std().unwrap_or_default();
+        let at_work = memory.jobs.contains_key(&task.id);
+        if idle < limit || at_work || memory.stale.get(&task.id) == Some(&last) {
+            continue;
+        }
+        let hours = idle.as_secs() / 3600;
+        let summary = format!(
+            "{} has been {}'s for {hours} hours without a note or transition",
+            task.id, task.owner
+        );
+        let mut word = Word::new("CD-11", format!("{} {last}", task.id), summary);
+        word.did = "Nothing: only a human may reclaim a task.".to_owned();
+        word.resolve = format!("agency work reclaim {} --as-human --reason \"…\"", task.id);
+        let mut decision = it.builder();
+        decision.remember(&format!("stale/{}", task.id), last);
+        tell::tell(it, &mut decision, Severity::Warning, word);
+        return Some(decision.finish());
+    }
+    // A task that cannot be seen right now is not forgotten: its file may not have been read yet.
+    let moved = |id: &&String| board.glance(id).is_some_and(|task| task.state != State::InProgress);
+    let gone = memory.stale.keys().find(moved)?;
+    let mut decision = it.builder();
+    decision.forget(&format!("stale/{gone}"));
+    Some(decision.finish())
+}

@@ -1,0 +1,237 @@
+//! The daemon hands out tasks, starts agents in worktrees of their own, and judges what is committed.
+
+use super::{CONFIG, stage_with, task};
+use crate::e2e::stage::Stage;
+
+/// Does its task honestly, and one thing more that a test may want.
+fn agent(more: &str) -> String {
+    let bin = env!("CARGO_BIN_EXE_agency");
+    format!(
+        "echo \"$AGENCY_AGENT $AGENCY_TASK $AGENCY_PHASE $(git branch --show-current)\" >> \"$HOME/started\"\n\
+         printf '%s\\n' \"$1\" > \"$HOME/prompt-$AGENCY_TASK\"\n\
+         mkdir -p src && echo \"made for $AGENCY_TASK\" > src/$AGENCY_TASK.txt\n\
+         {more}\n\
+         {bin} work artifact $AGENCY_TASK --path src/$AGENCY_TASK.txt --type text || exit 9\n\
+         {bin} work submit $AGENCY_TASK --summary \"built $AGENCY_TASK\" || exit 9\n\
+         {bin} work done $AGENCY_TASK --summary \"tested $AGENCY_TASK\" || exit 9\n"
+    )
+}
+
+fn daemon_stage(config: &str, more: &str, tasks: &[String]) -> Stage {
+    let stage = stage_with(&agent(more), config, tasks);
+    let script = stage.at("agent.sh");
+    let text = format!(
+        "agents:\n  builder: {{ command: [sh, {0}, \"{{prompt}}\"], retries: 1, backoff: 100ms }}\n  writer: {{ command: [sh, {0}, \"{{prompt}}\"], retries: 0 }}\nroles: {{ builder: builder }}\ncodifica: {{ agents: [builder, writer] }}\n",
+        script.display()
+    );
+    std::fs::write(stage.at("agency.yaml"), text).unwrap();
+    stage
+}
+
+fn run_once(stage: &Stage) {
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0, "{}", stage.daemon_log());
+}
+
+fn rules(stage: &Stage) -> Vec<String> {
+    let all = stage.json(&["escalations", "--all", "--json"]);
+    all.as_array().unwrap().iter().map(|one| one["rule"].as_str().unwrap().to_owned()).collect()
+}
+
+// covers: CD-05, CD-08, CD-15, CD-18
+#[test]
+fn tasks_are_handed_out_in_order_and_their_agents_know_what_came_before() {
+    let tasks = [
+        task("FEAT-1", ""),
+        task("FEAT-2", "  depends_on: [FEAT-1]\n"),
+        task("FEAT-3", "  owner-note: kept\n"),
+    ];
+    let stage = daemon_stage(CONFIG, "", &tasks);
+    run_once(&stage);
+    assert_eq!(rules(&stage), ["DM-13"], "nothing happens before the owner says so");
+    assert!(stage.started().is_empty());
+    stage.ok(&["adopt"]);
+    run_once(&stage);
+    let list = stage.json(&["work", "list", "--json"]);
+    let states: Vec<_> = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|task| task["state"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        states,
+        ["done", "done", "done"],
+        "{}{}",
+        stage.ok(&["escalations", "--all"]),
+        stage.daemon_log()
+    );
+    let started = stage.started();
+    assert_eq!(started.len(), 3, "{started:?}");
+    assert!(
+        started.iter().any(|line| line.ends_with("FEAT-1 work build/FEAT-1-task-feat-1")),
+        "{started:?}"
+    );
+    let before = |a: &str, b: &str| {
+        started.iter().position(|line| line.contains(a))
+            < started.iter().position(|line| line.contains(b))
+    };
+    assert!(before("FEAT-1", "FEAT-2"), "{started:?}");
+    let prompt = std::fs::read_to_string(stage.at("home/prompt-FEAT-2")).unwrap();
+    for words in [
+        "human_review",
+        "<<<DATA",
+        "id: FEAT-2",
+        "tested FEAT-1",
+        "src/FEAT-1.txt (text)",
+        "build/FEAT-2-task-feat-2",
+    ] {
+        assert!(prompt.contains(words), "the prompt lacks {words}:\n{prompt}");
+    }
+    assert_eq!(
+        stage.git(&["show", "build/FEAT-1-task-feat-1:src/FEAT-1.txt"]),
+        "made for FEAT-1",
+        "uncommitted work is kept"
+    );
+    assert!(stage.read("src/FEAT-1.txt").is_none(), "nobody merges for the owner");
+    assert_eq!(stage.git(&["status", "--porcelain"]), "");
+    assert_eq!(
+        stage.git(&["worktree", "list"]).lines().count(),
+        1,
+        "worktrees are gone, branches stay"
+    );
+    assert_eq!(rules(&stage), ["DM-13"]);
+    assert!(stage.ok(&["work", "audit"]).contains("no violation"));
+}
+
+// covers: CD-10, CD-12, CD-16
+#[test]
+fn what_really_changed_is_judged_against_the_scope() {
+    let config = CONFIG.replace(
+        "\"rules\":{",
+        "\"rules\":{\"file_scope\":{\"include\":[\"src/**\"],\"exclude\":[\"*.key\"]},",
+    );
+    let sly = "echo x > src/my.key; echo x > elsewhere.txt; rm -f assets/FEAT-1/old.png; sed -i 's/title: Task FEAT-2/title: mine/' work/active.md";
+    let stage = daemon_stage(
+        &config,
+        sly,
+        &[task("FEAT-1", ""), task("FEAT-2", "  depends_on: [NEVER]\n")],
+    );
+    stage.write("assets/FEAT-1/old.png", "evidence");
+    stage.git(&["add", "-A"]);
+    stage.git(&["commit", "--quiet", "-m", "evidence"]);
+    stage.ok(&["adopt"]);
+    run_once(&stage);
+    let all = stage.json(&["escalations", "--all", "--json"]);
+    let told = all
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["rule"] == "CD-16" || one["rule"] == "CD-12")
+        .cloned();
+    let told = told.unwrap_or_else(|| panic!("{all}\n{}", stage.daemon_log())).to_string();
+    for words in ["my.key", "elsewhere.txt", "old.png", "CD-10"] {
+        assert!(told.contains(words), "the message lacks {words}: {told}");
+    }
+    assert!(
+        stage.read("work/active.md").unwrap().contains("Task FEAT-2"),
+        "the owner's branch is untouched"
+    );
+}
+
+// covers: CD-10, CD-06, CD-20
+#[test]
+fn foreign_commits_are_judged_by_their_author_once() {
+    let stage = daemon_stage(
+        CONFIG,
+        "exit 0",
+        &[
+            task("FEAT-1", "").replace("unassigned", "human"),
+            task("FEAT-2", "").replace("unassigned", "human"),
+        ],
+    );
+    stage.ok(&["adopt"]);
+    let edit = |from: &str, to: &str, author: &str| {
+        stage.write("work/active.md", stage.read("work/active.md").unwrap().replacen(from, to, 1));
+        stage.git(&["commit", "--quiet", "-a", "-m", "an edit", "--author", author]);
+    };
+    edit("title: Task FEAT-1", "title: better", "Owner <owner@example.com>");
+    run_once(&stage);
+    assert_eq!(rules(&stage), [""; 0], "humans may edit");
+    edit("title: Task FEAT-2", "title: mine", "agent:sly <sly@agent.localhost>");
+    edit("title: better", "title: best", "Owner <owner@example.com>");
+    run_once(&stage);
+    assert_eq!(rules(&stage), ["CD-10"]);
+    run_once(&stage);
+    let all = stage.json(&["escalations", "--all", "--json"]);
+    assert_eq!(
+        (all.as_array().unwrap().len(), &all[0]["count"]),
+        (1, &1.into()),
+        "told once: {all}"
+    );
+    assert!(all[0]["summary"].as_str().unwrap().contains("agent:sly"), "{all}");
+}
+
+// covers: CD-11
+#[test]
+fn a_stale_claim_is_told_once_and_never_taken() {
+    let stale = task("FEAT-1", "  claimed_at: 2020-01-01T00:00:00Z\n")
+        .replace("todo", "in_progress")
+        .replace("unassigned", "agent:gone");
+    let stage = daemon_stage(CONFIG, "exit 0", &[stale]);
+    stage.ok(&["adopt"]);
+    run_once(&stage);
+    run_once(&stage);
+    assert_eq!(rules(&stage), ["CD-11"]);
+    let all = stage.json(&["escalations", "--json"]);
+    assert_eq!(all[0]["count"], 1);
+    assert_eq!(stage.json(&["work", "show", "FEAT-1", "--json"])["owner"], "agent:gone");
+}
+
+// covers: CD-06, CD-24
+#[test]
+fn a_dependency_that_falls_back_is_noted_by_us() {
+    let done = task("BASE", "  completed_at: 2026-01-01T00:00:00Z\n")
+        .replace("todo", "done")
+        .replace("unassigned", "human");
+    let now = "2099-01-01T00:00:00Z";
+    let next = task("FEAT-1", &format!("  depends_on: [BASE]\n  claimed_at: {now}\n"))
+        .replace("todo", "in_progress")
+        .replace("unassigned", "agent:else");
+    let stage = daemon_stage(CONFIG, "exit 0", &[done, next]);
+    stage.ok(&["adopt"]);
+    stage.ok(&["work", "reopen", "BASE", "--as-human", "--reason", "it was not done"]);
+    run_once(&stage);
+    let noted = stage.json(&["work", "show", "FEAT-1", "--json"]);
+    assert_eq!(noted["execution_notes"][0]["by"], "agent:agency", "{noted} {}", stage.daemon_log());
+    assert!(noted["execution_notes"][0]["note"].as_str().unwrap().contains("BASE"));
+    assert_eq!(noted["state"], "in_progress", "never reverted by us");
+    assert_eq!(rules(&stage), [""; 0]);
+}
+
+// covers: CD-08, CD-12
+#[test]
+fn an_agent_that_leaves_its_task_is_tried_again_and_then_told() {
+    let stage = daemon_stage(
+        CONFIG,
+        "exit 3",
+        &[task("FEAT-1", "").replace("unassigned", "agent:builder")],
+    );
+    stage.ok(&["adopt"]);
+    run_once(&stage);
+    assert_eq!(stage.started().len(), 2, "one try and one retry");
+    assert_eq!(rules(&stage), ["SU-06"]);
+    assert_eq!(
+        stage.json(&["work", "show", "FEAT-1", "--json"])["state"],
+        "in_progress",
+        "the claim stays"
+    );
+    std::fs::write(stage.at("agent.sh"), agent("")).unwrap();
+    stage.ok(&["resume"]);
+    run_once(&stage);
+    assert_eq!(
+        stage.json(&["work", "show", "FEAT-1", "--json"])["state"],
+        "done",
+        "{}",
+        stage.daemon_log()
+    );
+}
