@@ -2,6 +2,7 @@
 
 mod ask;
 mod audit;
+mod board;
 mod check;
 mod completions;
 mod context;
@@ -89,6 +90,19 @@ enum Verb {
     Service(service::Verb),
     Completions(completions::CompletionArgs),
     Man(completions::ManArgs),
+    Init(board::setup::InitArgs),
+    Install(board::setup::InstallArgs),
+    Upgrade(board::setup::UpgradeArgs),
+    Migrate(board::setup::MigrateArgs),
+    /// The tasks of the Agency board: make, look at, move
+    #[command(subcommand)]
+    Task(board::task::Verb),
+    /// Make a task for somebody at once
+    Assign(Box<board::new::AssignArgs>),
+    Report(board::report::Args),
+    Verify(board::verify::Args),
+    Archive(board::archive::Args),
+    Import(board::import::Args),
     Journal(journal::Args),
     /// What in a repository's history the rules forbid, also from before this daemon
     #[command(subcommand)]
@@ -151,6 +165,16 @@ fn dispatch(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Completions(args) => completions::complete(&args),
         Verb::Man(args) => completions::man(&args),
         Verb::Audit(verb) => audit::run(context, verb),
+        Verb::Init(args) => board::setup::init(context, &args),
+        Verb::Install(args) => board::setup::install(context, &args),
+        Verb::Upgrade(args) => board::setup::upgrade(context, &args),
+        Verb::Migrate(args) => board::setup::migrate(context, &args),
+        Verb::Task(verb) => board::task::run(context, verb),
+        Verb::Assign(args) => board::new::assign(context, *args),
+        Verb::Report(args) => board::report::run(context, &args),
+        Verb::Verify(args) => board::verify::run(context, &args),
+        Verb::Archive(args) => board::archive::run(context, &args),
+        Verb::Import(args) => board::import::run(context, &args),
         Verb::Journal(args) => journal::run(context, &args),
         Verb::Protocol(args) => protocol::run(&args),
         Verb::Loop(verb) => review_loop::run(context, verb),

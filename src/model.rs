@@ -17,6 +17,7 @@ mod text;
 mod time;
 mod wake;
 mod weakened;
+pub mod yaml;
 
 pub use decision::{Builder, Decision, Keyed, Memo};
 pub use effect::{

@@ -2,7 +2,7 @@
 //! It reads nothing: the caller shows it the files that it asks for.
 
 use crate::model::{RelPath, Shape, WatchedFile};
-use crate::protocol::{codifica, handoff, ledger, review_loop};
+use crate::protocol::{board, codifica, handoff, ledger, review_loop};
 use serde_json::Value;
 
 /// A file that shows that a protocol is in use, if its content fits.
@@ -17,6 +17,7 @@ const MARKS: &[Mark] = &[
     Mark { protocol: handoff::NAME, path: handoff::state::PATH, fits: handoff::state::is_ours },
     Mark { protocol: ledger::NAME, path: ledger::PROGRESS, fits: is_ledger_progress },
     Mark { protocol: codifica::NAME, path: codifica::FILE, fits: is_codifica },
+    Mark { protocol: board::NAME, path: board::manifest::PATH, fits: is_manifest },
 ];
 
 const MARK_MAX: u64 = 1 << 20;
@@ -52,6 +53,13 @@ fn is_codifica(bytes: &[u8]) -> bool {
     fields.get("protocol").and_then(Value::as_str) == Some(codifica::NAME)
 }
 
+/// Of any version: one that we cannot work by is told, not passed over.
+fn is_manifest(bytes: &[u8]) -> bool {
+    let Ok(Value::Object(fields)) = serde_json::from_slice(bytes) else { return false };
+    let protocol = fields.get("protocol").and_then(Value::as_str);
+    protocol.is_some_and(|protocol| protocol.starts_with("agency/"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,5 +81,8 @@ mod tests {
         {
             assert_eq!(protocol_of(&state, other), None, "another tool's file of that name");
         }
+        let board = RelPath::fixed(board::manifest::PATH);
+        assert_eq!(protocol_of(&board, br#"{"protocol":"agency/2.0"}"#), Some("board"));
+        assert_eq!(protocol_of(&board, br#"{"protocol":"other/1.0"}"#), None);
     }
 }

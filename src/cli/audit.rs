@@ -41,10 +41,10 @@ pub(super) fn run(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
 }
 
 /// Where git finds the settings that it may obey, for as long as we look.
-struct Vault(PathBuf);
+pub(super) struct Vault(pub(super) PathBuf);
 
 impl Vault {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(std::env::temp_dir().join(format!("agency-audit-{}", uuid::Uuid::new_v4())))
     }
 }

@@ -1,6 +1,7 @@
 //! `agency check`: looks at one repository's files without changing anything, and lists what is wrong.
 //! Each protocol has its own list of findings in `check/`; a new one is a file there and a line in [`CHECKS`].
 
+mod board;
 mod handoff;
 mod ledger;
 mod review_loop;
@@ -32,7 +33,8 @@ pub(super) struct Args {
 }
 
 /// Every protocol's own look. Each returns all that it finds, and nothing where its protocol is not in use.
-const CHECKS: &[fn(&Look) -> Vec<Finding>] = &[review_loop::check, handoff::check, ledger::check];
+const CHECKS: &[fn(&Look) -> Vec<Finding>] =
+    &[review_loop::check, board::check, handoff::check, ledger::check];
 
 /// Which file, where in it, and what is wrong.
 #[derive(serde::Serialize)]

@@ -58,6 +58,14 @@ impl Context {
         Self { env: self.env.clone(), config: self.config.clone(), repo: Some(repo) }
     }
 
+    /// For `import`, where `--repo owner/name` may mean a repository elsewhere: this place, and that name.
+    pub(super) fn split_repo(&self) -> (Self, Option<String>) {
+        let named = self.repo.as_ref().filter(|path| !path.exists()).and_then(|path| path.to_str());
+        let elsewhere = named.filter(|name| name.split('/').count() == 2).map(str::to_owned);
+        let repo = if elsewhere.is_some() { None } else { self.repo.clone() };
+        (Self { env: self.env.clone(), config: self.config.clone(), repo }, elsewhere)
+    }
+
     /// The repository that `--repo` or the current directory names.
     pub(super) fn root(&self) -> anyhow::Result<PathBuf> {
         let start = match &self.repo {

@@ -1,6 +1,7 @@
 //! `agency explain`: what a rule or a row wants, why, and what to do about it.
 
 use super::exit::{Exit, Misused};
+use crate::protocol::board::table as board;
 use crate::protocol::ledger;
 use crate::protocol::review_loop::table::TABLE;
 use crate::rules;
@@ -32,6 +33,18 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         anstream::println!("{}: when {agent} came to `{said}`: {next}", row.id);
         anstream::println!(
             "\nIt is a row of the ledger's table; `agency protocol show ledger` prints all of them."
+        );
+        return Ok(Exit::Fine);
+    }
+    if let Some(row) = board::TABLE.iter().find(|row| row.id == wanted) {
+        let (to, who, guard) = (row.to.word(), row.who.word(), row.guard.words());
+        anstream::println!(
+            "{}: to {to}, by the {who}{}{guard}",
+            row.id,
+            if guard.is_empty() { "" } else { ", if " }
+        );
+        anstream::println!(
+            "\nIt is a row of the board's table; `agency protocol show board` prints all of them."
         );
         return Ok(Exit::Fine);
     }

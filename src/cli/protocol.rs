@@ -6,6 +6,8 @@ mod ledger;
 
 use super::exit::{Exit, Misused};
 use super::show;
+use crate::protocol::board;
+use crate::protocol::board::table::{From, Status};
 use crate::protocol::review_loop::table::{Next, Round, Row, TABLE};
 
 /// The transition tables that we judge by
@@ -23,7 +25,7 @@ enum Verb {
     /// Print one table
     #[command(after_help = "Example:\n  agency protocol show loop --mermaid")]
     Show {
-        /// loop, handoff, ledger or codifica
+        /// loop, board, codifica, handoff or ledger
         name: String,
         /// As a Mermaid state diagram
         #[arg(long)]
@@ -42,8 +44,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         (crate::protocol::ledger::NAME, true) => ledger::diagram(),
         (crate::protocol::codifica::NAME, false) => codifica::rows(),
         (crate::protocol::codifica::NAME, true) => codifica::diagram(),
+        (board::NAME, false) => board_rows(),
+        (board::NAME, true) => board_diagram(),
         _ => {
-            let wanted = "loop, handoff, ledger, codifica";
+            let wanted = "loop, board, codifica, handoff, ledger";
             return Err(Misused(format!("there is no protocol `{name}`; wanted: {wanted}")).into());
         }
     }
@@ -93,4 +97,26 @@ fn diagram() {
         };
         anstream::println!("  {from} --> {to}: {} {}", row.id, row.said.word());
     }
+}
+
+fn board_rows() {
+    let mut table = show::table(&["row", "from", "to", "who", "if"]);
+    for row in board::table::TABLE {
+        let from = match row.from {
+            From::Only(status) => status.word(),
+            From::Any => "any",
+        };
+        table.add_row([row.id, from, row.to.word(), row.who.word(), row.guard.words()]);
+    }
+    anstream::println!("{table}");
+}
+
+fn board_diagram() {
+    anstream::println!("stateDiagram-v2\n  [*] --> NEW");
+    for from in Status::ALL {
+        for row in Status::ALL.into_iter().filter_map(|to| board::table::between(from, to)) {
+            anstream::println!("  {} --> {}: {}", from.word(), row.to.word(), row.id);
+        }
+    }
+    anstream::println!("  DONE --> [*]\n  CANCELED --> [*]");
 }

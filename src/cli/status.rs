@@ -2,12 +2,14 @@
 
 mod screen;
 
+use super::board;
 use super::context::Context;
 use super::exit::Exit;
 use super::show;
 use crate::clock;
 use crate::config::Config;
 use crate::escalate::{self, DeliveryState, Outbox, Record, State};
+use crate::protocol::board::NAME as BOARD;
 use crate::repository::Known;
 use crate::run::history::{self, RunRecord};
 use crate::workspace::{ProtocolStatus, RepoStatus};
@@ -15,7 +17,7 @@ use screen::Screen;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What happens where, and what waits for you
@@ -116,11 +118,14 @@ fn gather(context: &Context) -> anyhow::Result<Status> {
         }
     };
     let channels = channels.names().into_iter().map(str::to_owned).collect();
-    Ok(Status { repos: context.known()?.iter().map(repo).collect(), channels, problem })
+    let mut repos: Vec<Repo> = context.known()?.iter().map(repo).collect();
+    repos.extend(unknown_board(context, &repos));
+    Ok(Status { repos, channels, problem })
 }
 
 fn repo(known: &Known) -> Repo {
-    let status = RepoStatus::read(&known.folder).unwrap_or_default();
+    let mut status = RepoStatus::read(&known.folder).unwrap_or_default();
+    count_tasks(&known.path, &mut status.protocols);
     let mut runs = history::list(&known.folder.join("runs"));
     let today = clock::now().wall.date_naive();
     let ended = runs.iter().filter(|run| run.ended_at.is_some_and(|at| at.date_naive() == today));
@@ -138,6 +143,40 @@ fn repo(known: &Known) -> Repo {
         cost_today_usd,
         escalations,
     }
+}
+
+/// A board lives in its files: they say how many tasks there are, also when no daemon has looked.
+fn count_tasks(root: &Path, protocols: &mut [ProtocolStatus]) {
+    let Some(shown) = protocols.iter_mut().find(|protocol| protocol.name == BOARD) else { return };
+    if let Some(counts) = board::inspect::counts(root) {
+        shown.summary = match &shown.held {
+            Some(held) => format!("{} · held: {held}", counts.words()),
+            None => counts.words(),
+        };
+        shown.detail["counts"] = serde_json::json!(counts.tasks);
+        shown.detail["reports"] = serde_json::json!(counts.reports);
+    }
+}
+
+/// The board around us, where this machine does not know its repository yet.
+fn unknown_board(context: &Context, known: &[Repo]) -> Option<Repo> {
+    let path = context.root().ok()?;
+    if known.iter().any(|repo| repo.path == path) {
+        return None;
+    }
+    let counts = board::inspect::counts(&path)?;
+    let detail = serde_json::json!({ "counts": counts.tasks, "reports": counts.reports });
+    let (name, summary) = (BOARD.to_owned(), counts.words());
+    Some(Repo {
+        path,
+        held: false,
+        closed: Some("this machine does not know it; `agency adopt` takes it over".to_owned()),
+        notes: Vec::new(),
+        protocols: vec![ProtocolStatus { name, summary, held: None, detail }],
+        runs: Vec::new(),
+        escalations: Vec::new(),
+        cost_today_usd: 0.0,
+    })
 }
 
 fn text(status: &Status) -> String {

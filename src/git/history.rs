@@ -15,6 +15,14 @@ pub(super) const SIDES_MAX: u64 = 256 << 20;
 const RANGE_MAX: usize = 10_000;
 
 impl Repo {
+    /// The e-mail address that the owner's own commits carry, if they have set one.
+    pub async fn owner_email(&self) -> Result<Option<String>, GitError> {
+        let call = Call::local("config").args(["--get", "user.email"]).fine(&[0, 1]);
+        let output = self.git(call).await?;
+        let email = output.line("config")?.trim();
+        Ok((!email.is_empty()).then(|| email.to_owned()))
+    }
+
     /// Is `commit` in the history of `branch`? One of them missing is a no.
     pub async fn contains(&self, branch: &str, commit: &CommitId) -> Result<bool, GitError> {
         let commit = names::object(commit.as_str())?;

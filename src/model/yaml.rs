@@ -173,7 +173,8 @@ impl Tree<'_> {
                 self.start(line, bytes.start, Inside::Map { entries, seen, key: None })
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(bytes.end),
-            _ => Ok(()),
+            // The parser's own enum may grow; whatever else it says has no place in the tree.
+            Event::StreamStart | Event::StreamEnd | Event::DocumentEnd | _ => Ok(()),
         }
     }
 

@@ -6,6 +6,7 @@ use crate::capacity::micro_usd;
 use crate::config::Config;
 use crate::model::{FileSeen, FileState, Interest, Seat};
 use crate::protocol::Protocol;
+use crate::protocol::board::{self, Board};
 use crate::protocol::codifica::{self, Codifica, Desk};
 use crate::protocol::handoff::{self, Handoff};
 use crate::protocol::ledger::{self, Ledger, words::AgentType};
@@ -32,6 +33,10 @@ pub(super) fn make(
             Some(Box::new(Ledger::new(place, ledger_limits(config))))
         }
         codifica::NAME => Some(Box::new(Codifica::new(desk(place, config, program)))),
+        board::NAME => {
+            let place = board::Place { repo: place.repo.clone(), git: place.git };
+            Some(Box::new(Board::new(place, board_limits(config))))
+        }
         _ => None,
     }
 }
@@ -68,6 +73,12 @@ fn desk(place: &Place, config: &Config, program: &Path) -> Desk {
         agents: config.codifica.agents.clone(),
         disk_floor: config.board.disk_floor,
     }
+}
+
+fn board_limits(config: &Config) -> board::Limits {
+    let agents = config.agents.keys().cloned();
+    let seats = config.roles.keys().map(|seat| seat.as_str().to_owned());
+    board::Limits { agents: agents.chain(seats).collect() }
 }
 
 fn loop_limits(config: &Config) -> Limits {

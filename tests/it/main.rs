@@ -1,6 +1,7 @@
 //! All tests of the whole in one binary. Unit tests live beside the code they test.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say so and stop")]
 
+mod board;
 mod causes;
 mod clocks;
 mod codifica;

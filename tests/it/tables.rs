@@ -129,3 +129,26 @@ fn codificas_matrix_is_the_one_we_reviewed() {
     assert_eq!(rows.len(), codifica::table::TABLE.len(), "a row that no combination reaches");
     crate::scenarios::golden("tests/it/tables/codifica.txt", &matrix);
 }
+
+// covers: AG-08
+#[test]
+fn the_boards_matrix_is_the_one_we_reviewed() {
+    use agency::protocol::board::table::{Actor, Status, TABLE, find};
+    let mut matrix = String::new();
+    let mut rows = std::collections::BTreeSet::new();
+    for from in Status::ALL {
+        for to in Status::ALL {
+            for actor in Actor::ALL {
+                let row = find(from, to, actor);
+                rows.extend(row.map(|row| row.id));
+                let said = row.map_or("refused (AG-08)".to_owned(), |row| {
+                    format!("{} {}", row.id, row.guard.words()).trim_end().to_owned()
+                });
+                let (from, to, actor) = (from.word(), to.word(), actor.word());
+                writeln!(matrix, "{from:<16} {to:<16} {actor:<12} {said}").unwrap();
+            }
+        }
+    }
+    assert_eq!(rows.len(), TABLE.len(), "a row that no combination reaches");
+    crate::scenarios::golden("tests/it/tables/board.txt", &matrix);
+}

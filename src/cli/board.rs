@@ -1,0 +1,123 @@
+//! The Agency board's own verbs (spec 2 §15): one file for each. What they share: the board of this repository, and how a task is found.
+
+pub(super) mod archive;
+pub(super) mod import;
+pub(super) mod inspect;
+pub(super) mod new;
+pub(super) mod report;
+mod runner;
+pub(super) mod setup;
+pub(super) mod task;
+pub(super) mod verify;
+
+use super::context::Context;
+use super::exit::{Misused, Refused};
+use crate::clock;
+use crate::model::{FileState, Rejection, RelPath};
+use crate::protocol::board::manifest::{self, Manifest};
+use crate::protocol::board::names::{self, TaskId};
+use crate::protocol::board::task::Task;
+use crate::protocol::board::{self, FILE_MAX};
+use crate::read;
+use std::path::{Path, PathBuf};
+
+/// A repository with a board in it.
+pub(super) struct Place {
+    pub(super) root: PathBuf,
+    pub(super) manifest: Manifest,
+}
+
+impl Place {
+    pub(super) fn of(context: &Context) -> anyhow::Result<Self> {
+        let root = context.root()?;
+        let Some(bytes) = bytes(&root, manifest::PATH)? else {
+            return Err(Misused(format!(
+                "there is no board here: `{}` is missing; `agency init` makes one",
+                manifest::PATH
+            ))
+            .into());
+        };
+        let manifest = manifest::parse(&bytes).map_err(|problems| refused(&problems))?;
+        Ok(Self { root, manifest })
+    }
+
+    /// The one file of a task, by its name.
+    pub(super) fn find(&self, id: &TaskId) -> anyhow::Result<RelPath> {
+        let mut found = Vec::new();
+        each_task(&self.root, |path, other| {
+            if other == *id {
+                found.push(path);
+            }
+        });
+        match found.as_slice() {
+            [one] => Ok(RelPath::new(one.clone())?),
+            [] => {
+                Err(Refused(format!("there is no task {id}; `agency task list` shows them")).into())
+            }
+            many => Err(Refused(format!(
+                "{id} is there {} times: {} (AG-05)",
+                many.len(),
+                many.join(", ")
+            ))
+            .into()),
+        }
+    }
+
+    pub(super) fn task(&self, id: &TaskId) -> anyhow::Result<(RelPath, Task)> {
+        let path = self.find(id)?;
+        let bytes = bytes(&self.root, path.as_str())?.unwrap_or_default();
+        let task = board::task::parse(&bytes, &path).map_err(|problems| refused(&problems))?;
+        Ok((path, task))
+    }
+}
+
+/// A task id from the command line.
+pub(super) fn task_id(text: &str) -> Result<TaskId, String> {
+    TaskId::parse(text).ok_or_else(|| "wanted a task id such as T0001".to_owned())
+}
+
+/// Every problem, one per line.
+pub(super) fn refused(problems: &[Rejection]) -> anyhow::Error {
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    Refused(lines.join("\n  ")).into()
+}
+
+/// The bytes of a file by a safe read; `None` when it is not there.
+pub(super) fn bytes(root: &Path, path: &str) -> anyhow::Result<Option<Vec<u8>>> {
+    let path = RelPath::new(path)?;
+    match read::read(root, &path, FILE_MAX, clock::now())?.state {
+        FileState::Absent => Ok(None),
+        FileState::Whole(file) => Ok(Some(file.bytes.to_vec())),
+        FileState::Unreadable(odd) => {
+            Err(Refused(format!("`{path}` is {}; wanted {}", odd.found, odd.wanted)).into())
+        }
+    }
+}
+
+/// Every task file by name alone; nothing is opened.
+pub(super) fn each_task(root: &Path, mut tell: impl FnMut(String, TaskId)) {
+    let inbox = root.join(".kodingx/inbox");
+    for (agent, dir) in folders(&inbox) {
+        for (date, dir) in folders(&dir) {
+            for name in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+                let name = name.file_name();
+                let Some(name) = name.to_str() else { continue };
+                if let Some(id) = name.strip_suffix(".md").and_then(names::id_of) {
+                    tell(format!(".kodingx/inbox/{agent}/{date}/{name}"), id);
+                }
+            }
+        }
+    }
+}
+
+/// The folders in a folder; links are none.
+pub(super) fn folders(dir: &Path) -> Vec<(String, PathBuf)> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let folder = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        entry.file_type().ok()?.is_dir().then(|| (name, entry.path()))
+    };
+    let mut found: Vec<_> = entries.filter_map(folder).collect();
+    found.sort();
+    found
+}

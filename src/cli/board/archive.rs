@@ -1,0 +1,163 @@
+//! `agency archive`: finished tasks with their reports and artifacts go to `.kodingx/archive/`, and come back when asked for.
+
+use super::super::context::Context;
+use super::super::exit::{Exit, Refused};
+use super::super::show;
+use super::{Place, bytes, folders, inspect, task_id};
+use crate::clock;
+use crate::model::RelPath;
+use crate::protocol::board::names::{TaskId, id_of};
+use crate::protocol::board::state;
+use crate::store::{self, FolderLock};
+use std::convert::Infallible;
+use std::path::Path;
+use std::time::Duration;
+
+const FOLDER: &str = ".kodingx/archive";
+const LAST_ID: &str = ".kodingx/archive/last-id";
+const WAIT: Duration = Duration::from_secs(60);
+const BOXES: [&str; 3] = ["inbox", "outbox", "verify"];
+
+/// Put finished tasks away, or bring one back
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  agency archive --older-than 30\n  agency archive --restore T0007"
+)]
+pub(crate) struct Args {
+    /// Tasks that are DONE or CANCELED and were made more than so many days ago
+    #[arg(long, value_name = "DAYS", required_unless_present = "restore")]
+    older_than: Option<u32>,
+    /// Bring this task back with everything of it
+    #[arg(long, value_name = "ID", value_parser = task_id, conflicts_with = "older_than")]
+    restore: Option<TaskId>,
+    /// For machines
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
+    let place = Place::of(context)?;
+    super::setup::refuse_agents()?;
+    let inbox = place.root.join(".kodingx/inbox");
+    let Some(_lock) = FolderLock::acquire(&inbox, WAIT)? else {
+        return Err(Refused("somebody else is making tasks here; try again".to_owned()).into());
+    };
+    let moved = match (&args.restore, args.older_than) {
+        (Some(id), _) => restore(&place, id)?,
+        (None, days) => archive(&place, days.unwrap_or(0))?,
+    };
+    if args.json {
+        show::json(&moved)?;
+    } else {
+        moved.iter().for_each(|path| anstream::println!("{path}"));
+        anstream::eprintln!("{} files moved", moved.len());
+    }
+    Ok(Exit::Fine)
+}
+
+fn archive(place: &Place, days: u32) -> anyhow::Result<Vec<String>> {
+    let root = &place.root;
+    refuse_link(root)?;
+    let state =
+        bytes(root, state::PATH)?.and_then(|bytes| state::parse(&bytes).ok()).unwrap_or_default();
+    let now = clock::now().wall;
+    let young = |created: chrono::DateTime<chrono::FixedOffset>| {
+        now.signed_duration_since(created) <= chrono::TimeDelta::days(i64::from(days))
+    };
+    let (tasks, _) = inspect::tasks(root);
+    // Somebody still waits for what they depend on; and STATE.md has the last word on what is active.
+    let wanted: std::collections::BTreeSet<TaskId> = tasks
+        .iter()
+        .filter(|(_, task)| !task.status.is_over())
+        .flat_map(|(_, task)| task.depends_on.clone())
+        .collect();
+    let active = |id: &TaskId| state.active_tasks.contains(id) || state.blocked_tasks.contains(id);
+    let over = tasks.iter().filter(|(_, task)| {
+        task.status.is_over()
+            && !young(task.created_at)
+            && !active(&task.id)
+            && !wanted.contains(&task.id)
+    });
+    let over: Vec<TaskId> = over.map(|(_, task)| task.id.clone()).collect();
+    remember_last(root, over.iter().filter_map(TaskId::number).max())?;
+    move_all(root, ".kodingx", FOLDER, |id| over.contains(id))
+}
+
+fn restore(place: &Place, id: &TaskId) -> anyhow::Result<Vec<String>> {
+    refuse_link(&place.root)?;
+    let moved = move_all(&place.root, FOLDER, ".kodingx", |other| other == id)?;
+    if moved.is_empty() {
+        return Err(Refused(format!("{id} is not in the archive")).into());
+    }
+    Ok(moved)
+}
+
+/// Moves every file whose name begins with a wanted id; never over another.
+fn move_all(
+    root: &Path,
+    from: &str,
+    to: &str,
+    wanted: impl Fn(&TaskId) -> bool,
+) -> anyhow::Result<Vec<String>> {
+    let mut moved = Vec::new();
+    for name in BOXES {
+        let mut open = vec![format!("{name}")];
+        while let Some(folder) = open.pop() {
+            let dir = root.join(from).join(&folder);
+            open.extend(folders(&dir).into_iter().map(|(name, _)| format!("{folder}/{name}")));
+            for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+                let file = entry.file_name().to_string_lossy().into_owned();
+                if !entry.file_type().is_ok_and(|kind| kind.is_file())
+                    || !id_of_file(&file).is_some_and(|id| wanted(&id))
+                {
+                    continue;
+                }
+                let target = root.join(to).join(&folder);
+                std::fs::create_dir_all(&target)?;
+                if target.join(&file).symlink_metadata().is_ok() {
+                    return Err(Refused(format!(
+                        "`{to}/{folder}/{file}` is there already; nothing is overwritten"
+                    ))
+                    .into());
+                }
+                std::fs::rename(entry.path(), target.join(&file))?;
+                moved.push(format!("{to}/{folder}/{file}"));
+            }
+        }
+    }
+    moved.sort();
+    Ok(moved)
+}
+
+/// The task that a file of any box belongs to.
+fn id_of_file(name: &str) -> Option<TaskId> {
+    let stem = name.split('.').next()?;
+    id_of(stem)
+}
+
+/// The highest id that went into the archive: it is never given again, and the archive need not be read for it.
+pub(super) fn last_id(root: &Path) -> u64 {
+    let text = bytes(root, LAST_ID).ok().flatten().unwrap_or_default();
+    String::from_utf8_lossy(&text).trim().parse().unwrap_or(0)
+}
+
+fn remember_last(root: &Path, highest: Option<u64>) -> anyhow::Result<()> {
+    let Some(highest) = highest.filter(|highest| *highest > last_id(root)) else { return Ok(()) };
+    let path = RelPath::fixed(LAST_ID);
+    store::edit(root, &path, 100, WAIT, |_| {
+        Ok::<_, Infallible>(Some(format!("{highest}\n").into_bytes()))
+    })?;
+    Ok(())
+}
+
+fn refuse_link(root: &Path) -> anyhow::Result<()> {
+    let linked = [".kodingx", FOLDER]
+        .iter()
+        .any(|dir| root.join(dir).symlink_metadata().is_ok_and(|meta| meta.is_symlink()));
+    if linked {
+        return Err(
+            Refused(format!("`{FOLDER}` is a symbolic link; no file is moved through it")).into()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! The Agency board (spec 2): tasks, reports, verify, one state. It decides; it reads and writes nothing.
+//!
+//! Documents: `task`, `report`, `state`, `manifest`, `profile`, `risks`, `artifact`. `table` is §9.2; `index.rs` holds what is
+//! known now, `memory.rs` what is known for ever, `decide.rs` the order of duties.
+
+pub mod adapters;
+pub mod artifact;
+pub mod check;
+mod command;
+mod decide;
+mod front;
+pub mod import;
+mod index;
+mod judge;
+pub mod manifest;
+mod memory;
+mod moves;
+pub mod names;
+pub mod profile;
+pub mod region;
+pub mod report;
+pub mod risks;
+pub mod scaffold;
+pub mod scope;
+pub mod state;
+pub mod table;
+mod tamper;
+pub mod task;
+mod tell;
+
+use super::{Protocol, Status};
+use crate::model::{Decision, Interest, Now, RelPath, Shape, Wake, WatchedFile, WatchedTree};
+use index::{FIXED, Index, TREES};
+use serde_json::json;
+use std::collections::BTreeSet;
+
+pub const NAME: &str = "board";
+pub const PROTOCOL: &str = "agency/1.0";
+/// The largest document that is read.
+pub const FILE_MAX: u64 = 1 << 20;
+
+/// Where this board lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Distinguishes runs of different repositories.
+    pub repo: String,
+    pub git: bool,
+}
+
+/// What the owner's configuration says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Seats that can be started; every other assignee is a person (AG-28).
+    pub agents: BTreeSet<String>,
+}
+
+pub struct Board {
+    place: Place,
+    index: Index,
+}
+
+impl Board {
+    pub fn new(place: Place, limits: Limits) -> Self {
+        Self { place, index: Index::new(limits.agents) }
+    }
+}
+
+impl Protocol for Board {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn interest(&self) -> Interest {
+        let files = FIXED.map(|path| WatchedFile {
+            path: RelPath::fixed(path),
+            shape: if path.ends_with(".json") { Shape::Json } else { Shape::Frontmatter },
+            limit: FILE_MAX,
+        });
+        let trees = TREES.map(|(root, ending)| WatchedTree {
+            root: RelPath::fixed(root),
+            endings: vec![ending.to_owned()],
+            shape: Shape::Frontmatter,
+            limit: FILE_MAX,
+        });
+        Interest { files: files.to_vec(), trees: trees.to_vec() }
+    }
+
+    fn absorb(&mut self, wake: &Wake) {
+        self.index.absorb(wake);
+    }
+
+    fn decide(&self, now: Now) -> Decision {
+        decide::decide(self, now)
+    }
+
+    fn status(&self, _: Now) -> Status {
+        let index = &self.index;
+        let held = index.memory.holds.first().map(|hold| hold.summary.clone());
+        let counts: Vec<(&str, usize)> =
+            table::Status::ALL.iter().map(|status| (status.word(), index.count(*status))).collect();
+        let words: Vec<String> = counts
+            .iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(word, count)| format!("{count} {word}"))
+            .collect();
+        let mut summary =
+            if words.is_empty() { "no task yet".to_owned() } else { words.join(" · ") };
+        if let Some(held) = &held {
+            summary = format!("{summary} · held: {held}");
+        } else if self.is_away() {
+            summary = format!("{summary} · away: another branch is checked out");
+        }
+        if !index.memory.refused.is_empty() {
+            summary = format!("{summary} · {} refused", index.memory.refused.len());
+        }
+        let refused: Vec<String> =
+            index.memory.refused.keys().take(100).map(ToString::to_string).collect();
+        let state = index.memory.state.as_ref();
+        let detail = json!({
+            "counts": counts.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
+            "active": state.map(|state| &state.active_tasks),
+            "blocked": state.map(|state| &state.blocked_tasks),
+            "last_verify": state.and_then(|state| state.last_verify.as_ref()),
+            "refused": refused,
+            "proposals": index.memory.proposals.iter().map(|p| json!({"task": p.task, "text": p.text})).collect::<Vec<_>>(),
+        });
+        Status { summary, held, detail }
+    }
+}

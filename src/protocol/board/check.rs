@@ -1,0 +1,287 @@
+//! Is a repository compliant (spec 2 §19, §23)? Item by item, over files that somebody else has read.
+
+use super::adapters::{CONTRACTS, Tool};
+use super::manifest::{self, Manifest};
+use super::names::{Place, PlaceKind, TaskId};
+use super::region::{self, Comments};
+use super::table::Status;
+use super::{adapters, artifact, profile, report, risks, state, task};
+use crate::model::RelPath;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One line of the answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// What §19 or §23 asks.
+    pub what: &'static str,
+    /// Every reason why it does not hold: file, and words.
+    pub problems: Vec<(String, String)>,
+}
+
+/// The files of a repository that matter: all below `.kodingx/`, and the adapters'.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+pub fn check(files: &Files, folders: &BTreeSet<String>) -> Vec<Item> {
+    let mut checker = Checker { files, folders, manifest: None, tasks: BTreeMap::new() };
+    checker.run()
+}
+
+struct Checker<'a> {
+    files: &'a Files,
+    folders: &'a BTreeSet<String>,
+    manifest: Option<Manifest>,
+    tasks: BTreeMap<TaskId, (String, task::Task)>,
+}
+
+type Problems = Vec<(String, String)>;
+
+impl Checker<'_> {
+    fn run(&mut self) -> Vec<Item> {
+        let structure = self.structure();
+        let documents = self.documents();
+        vec![
+            Item { what: "`.kodingx/` matches §4", problems: structure },
+            Item { what: "tasks and reports match §6 and §7", problems: documents },
+            Item { what: "DoD profiles match §10", problems: self.profiles() },
+            Item { what: "STATE.md is present and valid (§8)", problems: self.state() },
+            Item {
+                what: "verify artifacts exist for DONE tasks (§11)",
+                problems: self.artifacts(),
+            },
+            Item { what: "overrides are recorded (§20)", problems: self.overrides() },
+            Item { what: "risk links are honoured (§21)", problems: self.risks() },
+            Item { what: "an adapter holds the contracts of §13", problems: self.adapter() },
+        ]
+    }
+
+    fn text(&self, path: &str) -> Option<String> {
+        self.files.get(path).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    fn structure(&mut self) -> Problems {
+        let mut problems = Problems::new();
+        match self.files.get(manifest::PATH).map(|bytes| manifest::parse(bytes)) {
+            None => problems
+                .push((manifest::PATH.to_owned(), "is missing; `agency init` makes it".to_owned())),
+            Some(Err(found)) => problems.extend(told(&found)),
+            Some(Ok(manifest)) => self.manifest = Some(manifest),
+        }
+        for folder in ["inbox", "outbox"] {
+            let path = format!(".kodingx/{folder}");
+            if !self.folders.contains(&path) {
+                problems.push((path, "the folder is missing".to_owned()));
+            }
+        }
+        let strange = |path: &&String| {
+            let boxed = path.starts_with(".kodingx/inbox/") || path.starts_with(".kodingx/outbox/");
+            boxed && !path.ends_with("/.gitkeep") && Place::parse(path).is_none()
+        };
+        for path in self.files.keys().filter(strange) {
+            problems.push((path.clone(), "is not a name of §4".to_owned()));
+        }
+        let upper = |folder: &&String| folder.bytes().any(|byte| byte.is_ascii_uppercase());
+        for folder in self.folders.iter().filter(upper) {
+            problems.push((folder.clone(), "folder names are lower case".to_owned()));
+        }
+        problems
+    }
+
+    fn documents(&mut self) -> Problems {
+        let mut problems = Problems::new();
+        for (path, bytes) in self.files {
+            let Some(place) = Place::parse(path) else { continue };
+            let Ok(rel) = RelPath::new(path.clone()) else { continue };
+            match place.kind {
+                PlaceKind::Task => match task::parse(bytes, &rel) {
+                    Err(found) => problems.extend(told(&found)),
+                    Ok(task) => {
+                        if let Some((other, _)) = self.tasks.get(&task.id) {
+                            problems.push((path.clone(), format!("AG-05 has the id of `{other}`")));
+                        }
+                        self.tasks.insert(task.id.clone(), (path.clone(), task));
+                    }
+                },
+                PlaceKind::Report => {
+                    problems.extend(report::parse(bytes, &rel).err().iter().flat_map(|f| told(f)))
+                }
+                PlaceKind::Audit => problems
+                    .extend(report::parse_audit(bytes, &rel).err().iter().flat_map(|f| told(f))),
+            }
+        }
+        for (path, task) in self.tasks.values() {
+            for dep in task.depends_on.iter().filter(|dep| !self.tasks.contains_key(*dep)) {
+                problems.push((path.clone(), format!("AG-27 depends on {dep}, which is not here")));
+            }
+        }
+        problems
+    }
+
+    fn profiles(&self) -> Problems {
+        let mut problems = Problems::new();
+        let mut names: BTreeSet<String> = [profile::AUTO.to_owned()].into();
+        for (path, bytes) in self.files.iter().filter(|(path, _)| path.starts_with(profile::FOLDER))
+        {
+            let Ok(rel) = RelPath::new(path.clone()) else { continue };
+            match profile::parse(bytes, &rel) {
+                Err(found) => problems.extend(told(&found)),
+                Ok(profile) => drop(names.insert(profile.name)),
+            }
+        }
+        for (path, task) in self.tasks.values() {
+            if !names.contains(&task.dod_profile) {
+                problems
+                    .push((path.clone(), format!("there is no profile `{}`", task.dod_profile)));
+            }
+        }
+        problems
+    }
+
+    fn state(&self) -> Problems {
+        match self.files.get(state::PATH).map(|bytes| state::parse(bytes)) {
+            None => vec![(state::PATH.to_owned(), "is missing; `agency init` makes it".to_owned())],
+            Some(Err(found)) => told(&found).collect(),
+            Some(Ok(state)) => {
+                let mut problems = Problems::new();
+                if !manifest::is_supported(&state.protocol) {
+                    problems.push((
+                        state::PATH.to_owned(),
+                        format!("protocol {} is not agency/1.x", state.protocol),
+                    ));
+                }
+                if self
+                    .manifest
+                    .as_ref()
+                    .is_some_and(|manifest| manifest.protocol != state.protocol)
+                {
+                    problems.push((
+                        state::PATH.to_owned(),
+                        "names another protocol version than agency.json".to_owned(),
+                    ));
+                }
+                problems
+            }
+        }
+    }
+
+    /// The newest artifact of each task.
+    fn newest(&self) -> BTreeMap<TaskId, (&str, artifact::Artifact)> {
+        let mut newest: BTreeMap<TaskId, (&str, artifact::Artifact)> = BTreeMap::new();
+        for (path, bytes) in self.files.iter().filter(|(path, _)| path.ends_with(".verify.json")) {
+            let Ok(found) = serde_json::from_slice::<artifact::Artifact>(bytes) else { continue };
+            let later = newest
+                .get(&found.task_id)
+                .is_none_or(|(_, known)| known.timestamp <= found.timestamp);
+            if later {
+                newest.insert(found.task_id.clone(), (path, found));
+            }
+        }
+        newest
+    }
+
+    fn artifacts(&self) -> Problems {
+        let newest = self.newest();
+        let mut problems = Problems::new();
+        for (path, task) in self.tasks.values().filter(|(_, task)| task.status == Status::Done) {
+            match newest.get(&task.id) {
+                None => {
+                    problems.push((path.clone(), "is DONE without a verify artifact".to_owned()))
+                }
+                Some((file, found)) if !found.allows_done() => {
+                    problems.push((
+                        (*file).to_owned(),
+                        format!("{} is DONE although its verify did not pass", task.id),
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+        problems
+    }
+
+    fn overrides(&self) -> Problems {
+        let decisions = self.text(artifact::DECISIONS).unwrap_or_default();
+        let mut problems = Problems::new();
+        for (path, found) in self.newest().values() {
+            let Some(by) = &found.overridden else { continue };
+            if !decisions.contains(&format!("### {}:", by.decision_ref)) {
+                problems.push((
+                    (*path).to_owned(),
+                    format!("{} is not in DECISIONS.md", by.decision_ref),
+                ));
+            }
+            if !self.tasks.contains_key(&by.followup_task) {
+                problems.push((
+                    (*path).to_owned(),
+                    format!("the follow-up {} does not exist", by.followup_task),
+                ));
+            }
+        }
+        problems
+    }
+
+    fn risks(&self) -> Problems {
+        let register = risks::parse(&self.text(risks::PATH).unwrap_or_default());
+        let newest = self.newest();
+        let mut problems = Problems::new();
+        for (path, task) in self.tasks.values() {
+            for id in task.risks.iter().filter(|id| register.iter().all(|risk| risk.id != **id)) {
+                problems.push((
+                    path.clone(),
+                    format!("AG-20 names the risk {id}, which is not in RISKS.md"),
+                ));
+            }
+            let check = risks::check(&task.id, &task.risks, &register);
+            let overridden =
+                newest.get(&task.id).is_some_and(|(_, found)| found.overridden.is_some());
+            if task.status == Status::Done
+                && !overridden
+                && let Some(reason) = check.blocking_reason
+            {
+                problems.push((path.clone(), format!("AG-20 is DONE although {reason}")));
+            }
+        }
+        problems
+    }
+
+    fn adapter(&self) -> Problems {
+        let tool = self.manifest.as_ref().and_then(|manifest| Tool::parse(&manifest.orchestrator));
+        let Some(tool) = tool else {
+            return vec![(manifest::PATH.to_owned(), "names no orchestrator".to_owned())];
+        };
+        let path = tool.file().to_owned();
+        let Some(text) = self.text(&path) else {
+            return vec![(
+                path,
+                format!(
+                    "is missing: {} reads its rules there; `agency init` makes it",
+                    tool.word()
+                ),
+            )];
+        };
+        let Some(block) = region::find(&text, Comments::Markdown) else {
+            return vec![(path, "has no region of ours; `agency init` puts it in".to_owned())];
+        };
+        let lacks = CONTRACTS.iter().filter(|(heading, words)| {
+            !block.contains(&format!("## {heading}")) || !block.contains(words)
+        });
+        let mut problems: Problems = lacks
+            .map(|(heading, _)| (path.clone(), format!("lacks the contract `{heading}` of §13")))
+            .collect();
+        if tool == Tool::Aider {
+            let config = self.text(adapters::AIDER_CONFIG);
+            if !matches!(adapters::aider_config(config.as_deref()), Ok(None)) {
+                problems
+                    .push((adapters::AIDER_CONFIG.to_owned(), format!("does not read `{path}`")));
+            }
+        }
+        problems
+    }
+}
+
+fn told(found: &[crate::model::Rejection]) -> impl Iterator<Item = (String, String)> + '_ {
+    found.iter().map(|problem| {
+        let line = problem.line.map(|line| format!(":{line}")).unwrap_or_default();
+        let file = format!("{}{line}", problem.file);
+        (file, format!("{} found {}; wanted {}", problem.rule, problem.found, problem.wanted))
+    })
+}

@@ -1,0 +1,517 @@
+//! What the owner asks of the board. The same table and journal as everything else, with or without a daemon (DM-15).
+
+use super::artifact::{self, Artifact, Override};
+use super::memory::{Ours, Paper, Verified, WayOut};
+use super::moves::{Moves, place};
+use super::names::TaskId;
+use super::state::{self, LastVerify, State};
+use super::table::{Actor, Status, find};
+use super::task::Task;
+use super::{Board, judge, risks, tell};
+use crate::model::{
+    Answer, Builder, Bytes, Command, CommitId, Decision, Digest, Effect, Fact, Now, Query, RelPath,
+    TreeId, TreeRef, Verb, clip,
+};
+use std::collections::BTreeMap;
+
+/// What to do and what to say; why not; or a question that must be answered first.
+enum Outcome {
+    Done(Builder, String),
+    No(String),
+    /// A decision that comes before the answer.
+    First(Decision),
+}
+
+/// Answers the oldest command that is for us.
+pub(super) fn answer(it: &Board, now: Now) -> Option<Decision> {
+    let command = it.index.commands.first()?;
+    let outcome = match command.verb {
+        Verb::Init => init(it, now),
+        Verb::Adopt => adopt(it, now),
+        Verb::Resume => resume(it),
+        Verb::Do => own(it, command, now),
+        Verb::Restore | Verb::Inject | Verb::Stop | Verb::Trust | Verb::Ack => {
+            Outcome::No("that is not the board's to do".to_owned())
+        }
+    };
+    let (mut decision, answer) = match outcome {
+        Outcome::First(decision) => return Some(decision),
+        Outcome::Done(decision, text) => (decision, Answer { accepted: true, text }),
+        Outcome::No(text) => (it.builder(), Answer { accepted: false, text }),
+    };
+    for (key, _, fact) in &it.index.answers {
+        decision.used(key.clone(), fact.clone());
+    }
+    decision.effect(Effect::Reply { command: command.id.clone(), answer });
+    Some(decision.finish())
+}
+
+/// The board begins here, with the tasks as they lie there.
+fn init(it: &Board, now: Now) -> Outcome {
+    if let Some(why) = it.is_frozen() {
+        return Outcome::No(why);
+    }
+    if it.index.memory.ours.is_some() && it.index.memory.state.is_some() {
+        return Outcome::Done(it.builder(), "the board is known here already".to_owned());
+    }
+    let mut decision = it.builder();
+    take_over(it, &mut decision, now);
+    let count = it.index.columns.values().map(std::collections::BTreeSet::len).sum::<usize>();
+    Outcome::Done(decision, format!("the board is ready; {count} tasks"))
+}
+
+fn adopt(it: &Board, now: Now) -> Outcome {
+    if it.index.memory.ours.is_some() {
+        return Outcome::No("there is nothing to adopt: our journal knows this board".to_owned());
+    }
+    if let Some(why) = it.is_frozen() {
+        return Outcome::No(why);
+    }
+    let mut decision = it.builder();
+    take_over(it, &mut decision, now);
+    let text = "the owner adopted the board as it is".to_owned();
+    tell::announce(it, &mut decision, "adopt", &text);
+    Outcome::Done(decision, text)
+}
+
+/// Every task counts as its file says, once; STATE.md is written from that.
+fn take_over(it: &Board, decision: &mut Builder, now: Now) {
+    let index = &it.index;
+    let mut adopted: BTreeMap<TaskId, Status> = BTreeMap::new();
+    let old = index.whole(state::PATH).and_then(|(bytes, _)| state::parse(bytes).ok());
+    let mut state = State {
+        protocol: super::PROTOCOL.to_owned(),
+        updated_at: it.zone().stamp(now.wall),
+        last_verify: old.as_ref().and_then(|old| old.last_verify.clone()),
+        done_tasks_recent: old.map(|old| old.done_tasks_recent).unwrap_or_default(),
+        ..State::default()
+    };
+    for id in index.columns.values().flatten().map(|(_, id)| id) {
+        let Some(status) = index.task(id).map(|task| task.status) else { continue };
+        if !matches!(status, Status::New | Status::Assigned) {
+            adopted.insert(id.clone(), status);
+        }
+        if !status.is_over() {
+            place(&mut state, id, status);
+        }
+    }
+    let header = it.header();
+    let now_there = index.whole(state::PATH);
+    let bytes = state.render(now_there.map(|(bytes, _)| bytes), &header);
+    let seen = now_there.map(|(_, digest)| digest.clone());
+    decision.effect(Effect::Replace {
+        path: RelPath::fixed(state::PATH),
+        bytes: Bytes(bytes),
+        seen,
+    });
+    for hold in &index.memory.holds {
+        let how = "the owner took the board over".to_owned();
+        decision.effect(Effect::Resolve { cause: hold.cause.clone(), how });
+    }
+    let branch = index.checkout.as_ref().and_then(|checkout| checkout.branch.clone());
+    decision.remember("ours", Ours { since: now.wall, branch });
+    decision.remember("adopted", adopted);
+    decision.remember("state", state);
+    decision.forget("holds");
+    decision.remember("epoch", index.memory.epoch + 1);
+}
+
+fn resume(it: &Board) -> Outcome {
+    let memory = &it.index.memory;
+    if let Some(hold) = memory.holds.iter().find(|hold| hold.way_out == WayOut::Adopt) {
+        return Outcome::No(format!("{}; `agency adopt` ends this", hold.summary));
+    }
+    if !memory.is_held() {
+        return Outcome::No("the board is not held".to_owned());
+    }
+    let mut decision = it.builder();
+    for hold in &memory.holds {
+        let how = "the owner resumed".to_owned();
+        decision.effect(Effect::Resolve { cause: hold.cause.clone(), how });
+    }
+    decision.forget("holds");
+    decision.remember("epoch", memory.epoch + 1);
+    Outcome::Done(decision, "the owner resumed".to_owned())
+}
+
+/// The board's own verbs, all about one task.
+fn own(it: &Board, command: &Command, now: Now) -> Outcome {
+    if it.index.memory.ours.is_none() {
+        return Outcome::No(
+            "our journal does not know this board; `agency init` begins one, `agency adopt` takes over what is here".to_owned(),
+        );
+    }
+    if let Some(why) = it.is_frozen() {
+        return Outcome::No(why);
+    }
+    let Some(id) = command.arg("task").and_then(TaskId::parse) else {
+        let found = clip(command.arg("task").unwrap_or_default(), 40);
+        return Outcome::No(format!(
+            "`{found}` is not a task id; wanted one such as T0001 (AG-06)"
+        ));
+    };
+    if let Some(first) = judge::report_of(it, &id, now) {
+        return Outcome::First(first);
+    }
+    let Some(task) = it.index.task(&id) else { return no_task(it, &id) };
+    let verb = Ask { it, command, now, id: &id, task };
+    match command.arg("do") {
+        Some("start") => verb.start(),
+        Some("request-changes") => verb.request_changes(),
+        Some("done") => verb.done(),
+        Some("unblock") => verb.step(Status::Assigned, "the owner unblocked it"),
+        Some("cancel") => verb.step(Status::Canceled, "the owner canceled it"),
+        Some("verified") => verb.verified(),
+        Some(other) => Outcome::No(format!("the board has no verb `{}`", clip(other, 40))),
+        None => Outcome::No("which verb?".to_owned()),
+    }
+}
+
+fn no_task(it: &Board, id: &TaskId) -> Outcome {
+    let said = match it.index.find(id) {
+        Some((path, _)) => {
+            let problems = it.index.refusal_of(path).unwrap_or_default();
+            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            format!("{id} is not valid:\n  {}", problems.join("\n  "))
+        }
+        None => format!("there is no one task {id}; `agency task list` shows them"),
+    };
+    Outcome::No(said)
+}
+
+/// A verb about a task that exists.
+struct Ask<'a> {
+    it: &'a Board,
+    command: &'a Command,
+    now: Now,
+    id: &'a TaskId,
+    task: &'a Task,
+}
+
+impl Ask<'_> {
+    fn status(&self) -> Status {
+        self.it.index.status_of(self.id).unwrap_or(Status::New)
+    }
+
+    fn reason(&self) -> Option<&str> {
+        self.command.arg("reason").map(str::trim).filter(|reason| !reason.is_empty())
+    }
+
+    /// No row: what the table says instead.
+    fn no_row(&self, to: Status) -> Outcome {
+        let (id, from) = (self.id, self.status());
+        let ways: Vec<&str> = Status::ALL
+            .into_iter()
+            .filter(|to| find(from, *to, Actor::Orchestrator).is_some())
+            .map(Status::word)
+            .collect();
+        let ways = if ways.is_empty() { "nothing".to_owned() } else { ways.join(", ") };
+        Outcome::No(format!(
+            "{id} is {}; {} cannot follow (AG-08). The orchestrator may make of it: {ways}",
+            from.word(),
+            to.word()
+        ))
+    }
+
+    /// A move that needs nothing but its row.
+    fn step(&self, to: Status, why: &str) -> Outcome {
+        let Some(row) = find(self.status(), to, Actor::Orchestrator) else {
+            return self.no_row(to);
+        };
+        let why = self.reason().unwrap_or(why);
+        let mut decision = self.it.builder();
+        let mut moves = Moves::new(self.it, self.now);
+        let known = moves.to(self.id, to, why);
+        known.verified = None;
+        moves.into(&mut decision, Some(row.id));
+        Outcome::Done(decision, format!("{} is {} ({})", self.id, to.word(), row.id))
+    }
+
+    /// NEW and ASSIGNED both: whoever starts a task has assigned it.
+    fn start(&self) -> Outcome {
+        let from = if self.status() == Status::New { Status::Assigned } else { self.status() };
+        let Some(row) =
+            find(from, Status::InProgress, Actor::Orchestrator).filter(|row| row.id == "TB2")
+        else {
+            return self.no_row(Status::InProgress);
+        };
+        let waits = self.it.index.waits_for(self.task);
+        if !waits.is_empty() {
+            return Outcome::No(format!("{} waits: {} (AG-27)", self.id, waits.join(", ")));
+        }
+        let mut decision = self.it.builder();
+        let mut moves = Moves::new(self.it, self.now);
+        let known =
+            moves.to(self.id, Status::InProgress, self.reason().unwrap_or("started by hand"));
+        known.scope = Some(self.task.scope.clone());
+        moves.into(&mut decision, Some(row.id));
+        Outcome::Done(decision, format!("{} is IN_PROGRESS ({})", self.id, row.id))
+    }
+
+    fn request_changes(&self) -> Outcome {
+        let Some(reason) = self.reason() else {
+            return Outcome::No("a reason is required: --reason TEXT".to_owned());
+        };
+        if self.status() != Status::ReadyForReview {
+            return self.no_row(Status::InProgress);
+        }
+        self.step(Status::InProgress, reason)
+    }
+
+    /// §9.2's hard rule, AG-11: a report that was read, and our own pass on this very content.
+    fn done(&self) -> Outcome {
+        let index = &self.it.index;
+        let Some(row) = find(self.status(), Status::Done, Actor::Orchestrator) else {
+            return self.no_row(Status::Done);
+        };
+        let known = index.known(self.id, self.now.wall);
+        if known.report.is_none() && index.report_of(self.id).is_none() {
+            return Outcome::No(format!("{} has no valid report; DONE needs one (AG-11)", self.id));
+        }
+        let Some(verified) = &known.verified else {
+            return Outcome::No(format!(
+                "{0} was not verified by us; run `agency verify --task {0}` (AG-11). An artifact that somebody else wrote does not count",
+                self.id
+            ));
+        };
+        if let Some(objection) = &verified.objection {
+            return Outcome::No(format!(
+                "{}: verify does not allow DONE: {objection} (AG-11)",
+                self.id
+            ));
+        }
+        match self.unchanged(verified) {
+            Same::Yes => {}
+            Same::Ask(query) => return Outcome::First(self.ask(*query)),
+            Same::No(what) => {
+                return Outcome::No(format!(
+                    "{what} changed after the verify; run `agency verify --task {}` again (AG-11)",
+                    self.id
+                ));
+            }
+        }
+        if let Some(outcome) = self.risks(verified) {
+            return outcome;
+        }
+        let mut decision = self.it.builder();
+        let mut moves = Moves::new(self.it, self.now);
+        moves.to(
+            self.id,
+            Status::Done,
+            if verified.overridden { "by override" } else { "verified" },
+        );
+        moves.into(&mut decision, Some(row.id));
+        Outcome::Done(decision, format!("{} is DONE ({})", self.id, row.id))
+    }
+
+    fn ask(&self, query: Query) -> Decision {
+        let mut decision = self.it.builder();
+        decision.effect(Effect::Ask { query });
+        decision.finish()
+    }
+
+    /// Is what was verified what lies there now? Our own folder does not count.
+    fn unchanged(&self, verified: &Verified) -> Same {
+        let Some(tree) = verified.tree.as_ref().filter(|_| self.it.place.git) else {
+            return Same::Yes;
+        };
+        let label = format!("board/{}", self.id);
+        let answer = self.it.index.answers.iter().find(|(_, query, _)| {
+            matches!(query, Query::Snapshot { label: asked, .. } if *asked == label)
+        });
+        match answer {
+            None => Same::Ask(Box::new(Query::Snapshot {
+                tree: TreeRef::Main,
+                label,
+                since: Some(tree.clone()),
+            })),
+            Some((_, _, Fact::Snapshot(snapshot))) => {
+                let other = snapshot
+                    .changed
+                    .iter()
+                    .find(|change| !change.path.as_str().starts_with(super::scope::OURS));
+                other.map_or(Same::Yes, |change| Same::No(format!("`{}`", change.path)))
+            }
+            Some((_, _, fact)) => Same::No(format!("git could not say what ({fact:?}); something")),
+        }
+    }
+
+    /// AG-20: checked before DONE whatever the verify was asked to do; RISKS.md as it was committed.
+    fn risks(&self, verified: &Verified) -> Option<Outcome> {
+        if verified.overridden {
+            return None;
+        }
+        let text = match self.trusted(risks::PATH) {
+            Ok(text) => text,
+            Err(query) => return Some(Outcome::First(self.ask(*query))),
+        };
+        let check = risks::check(self.id, &self.task.risks, &risks::parse(&text));
+        let reason = check.blocking_reason.clone().or_else(|| {
+            check
+                .override_required
+                .first()
+                .map(|id| format!("{id} is P1 OPEN — DONE needs an override"))
+        })?;
+        Some(Outcome::No(format!("{}: {reason} (AG-20)", self.id)))
+    }
+
+    /// A file as the last commit has it, or as it lies there where there is none.
+    fn trusted(&self, path: &'static str) -> Result<String, Box<Query>> {
+        let index = &self.it.index;
+        let here = || index.text(path).unwrap_or_default();
+        let head: Option<&CommitId> =
+            index.checkout.as_ref().and_then(|checkout| checkout.head.as_ref());
+        let Some(commit) = head.filter(|_| self.it.place.git) else { return Ok(here()) };
+        let path = RelPath::fixed(path);
+        let answer = index.answers.iter().find(
+            |(_, query, _)| matches!(query, Query::FileAt { path: asked, .. } if *asked == path),
+        );
+        match answer {
+            None => Err(Box::new(Query::FileAt { commit: commit.clone(), path })),
+            Some((_, _, Fact::File(Some(bytes)))) => {
+                Ok(String::from_utf8_lossy(&bytes.0).into_owned())
+            }
+            Some(_) => Ok(here()),
+        }
+    }
+
+    /// A verify that the command line ran: the artifact, STATE.md, and where the owner overrides it, the record of that.
+    fn verified(&self) -> Outcome {
+        let artifact = self.command.arg("artifact").unwrap_or_default();
+        let mut artifact: Artifact = match serde_json::from_str(artifact) {
+            Ok(artifact) => artifact,
+            Err(error) => return Outcome::No(format!("the artifact cannot be read: {error}")),
+        };
+        if artifact.task_id != *self.id {
+            return Outcome::No("the artifact is another task's".to_owned());
+        }
+        let mut decision = self.it.builder();
+        let mut more = String::new();
+        if self.command.arg("override").is_some() {
+            match self.overrule(&mut decision, &mut artifact) {
+                Ok(text) => more = text,
+                Err(why) => return Outcome::No(why),
+            }
+        }
+        self.keep(&mut decision, &artifact);
+        let mut text = format!("{}: {}", self.id, artifact.result.word());
+        if let Some(objection) = artifact.objection() {
+            text = format!("{text} ({objection})");
+        }
+        Outcome::Done(decision, text + &more)
+    }
+
+    /// Writes the artifact; an earlier one of the same day stays under a name of its own (AG-31).
+    fn keep(&self, decision: &mut Builder, artifact: &Artifact) {
+        let stem = self
+            .it
+            .index
+            .find(self.id)
+            .map(|(path, _)| path.file_name().trim_end_matches(".md").to_owned());
+        let path = artifact::path(
+            &stem.unwrap_or_else(|| self.id.to_string()),
+            self.it.zone(),
+            self.now.wall,
+        );
+        let path = RelPath::new(path)
+            .expect("BUG: a task's file name is checked before a path is made of it");
+        let bytes = artifact.render();
+        let digest = Digest::of(&bytes);
+        let earlier = self
+            .it
+            .index
+            .known(self.id, self.now.wall)
+            .verified
+            .filter(|old| old.artifact.path == path);
+        let mut seen = None;
+        if let Some(old) = earlier {
+            let to = artifact::earlier(path.as_str(), &old.timestamp);
+            if let Ok(to) = RelPath::new(to) {
+                decision.effect(Effect::Copy {
+                    from: path.clone(),
+                    to,
+                    seen: old.artifact.digest.clone(),
+                });
+            }
+            seen = Some(old.artifact.digest);
+        }
+        decision.effect(Effect::Replace { path: path.clone(), bytes: Bytes(bytes), seen });
+        let mut moves = Moves::new(self.it, self.now);
+        moves.of(self.id).verified = Some(Verified {
+            artifact: Paper { path: path.clone(), digest },
+            timestamp: artifact.timestamp.clone(),
+            objection: artifact.objection(),
+            tree: artifact.tree.clone().map(TreeId::new),
+            overridden: artifact.overridden.is_some(),
+        });
+        moves.verified(LastVerify {
+            task_id: self.id.clone(),
+            timestamp: artifact.timestamp.clone(),
+            result: artifact.result.word().to_owned(),
+            artifact_path: path.to_string(),
+        });
+        moves.into(decision, None);
+    }
+
+    /// §20: a reason, a follow-up task that exists, an approver; recorded in DECISIONS.md and RISKS.md, announced.
+    fn overrule(&self, decision: &mut Builder, artifact: &mut Artifact) -> Result<String, String> {
+        let reason = self.reason().ok_or("an override needs --reason TEXT (AG-19)")?;
+        let followup = self.command.arg("followup").and_then(TaskId::parse);
+        let followup = followup.ok_or("an override needs --followup with a task id (AG-19)")?;
+        if followup == *self.id || self.it.index.task(&followup).is_none() {
+            return Err(format!(
+                "the follow-up task {followup} does not exist; `agency task new` makes one (AG-19)"
+            ));
+        }
+        let approver = self.command.arg("approver").filter(|who| !who.trim().is_empty());
+        let approver =
+            approver.ok_or("an override needs an approver: --approver, or a git e-mail (AG-19)")?;
+        let decisions =
+            self.it.index.text(artifact::DECISIONS).unwrap_or_else(|| "# Decisions\n".to_owned());
+        let failed = artifact.objection().unwrap_or_else(|| "pass".to_owned());
+        let by = Override {
+            approved: true,
+            approver: clip(approver, 200),
+            reason: clip(reason, 1000),
+            decision_ref: artifact::next_decision(&decisions),
+            followup_task: followup.clone(),
+        };
+        let register = self.it.index.text(risks::PATH).unwrap_or_else(|| "# Risks\n".to_owned());
+        let title = format!("{} was accepted by override {}", self.id, by.decision_ref);
+        let (risk, register) = risks::append(&register, &title, &followup);
+        let record = artifact::Decision {
+            task: self.id,
+            by: &by,
+            date: &self.it.zone().date(self.now.wall),
+            failed: &failed,
+            risk: &risk,
+        };
+        self.rewrite(decision, artifact::DECISIONS, record.append_to(&decisions));
+        self.rewrite(decision, risks::PATH, register);
+        let text = format!(
+            "; overridden by {} ({}, {risk}, follow-up {followup})",
+            by.approver, by.decision_ref
+        );
+        tell::announce(
+            self.it,
+            decision,
+            "verify --override",
+            &format!("{}{text}: {reason}", self.id),
+        );
+        artifact.overridden = Some(by);
+        Ok(text)
+    }
+
+    fn rewrite(&self, decision: &mut Builder, path: &'static str, text: String) {
+        let seen = self.it.index.whole(path).map(|(_, digest)| digest.clone());
+        let bytes = Bytes(text.into_bytes());
+        decision.effect(Effect::Replace { path: RelPath::fixed(path), bytes, seen });
+    }
+}
+
+/// Whether the content is what was verified.
+enum Same {
+    Yes,
+    Ask(Box<Query>),
+    No(String),
+}

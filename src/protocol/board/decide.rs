@@ -1,0 +1,134 @@
+//! The order of duties: which one question the board answers next. Each duty lives in its own file.
+
+use super::memory::WayOut;
+use super::tell::{self, Reason};
+use super::{Board, command, judge, manifest, tamper};
+use crate::model::{Builder, Deadline, Decision, Effect, FileState, Now, Severity};
+
+pub(super) fn decide(it: &Board, now: Now) -> Decision {
+    if it.index.is_busy() {
+        return Decision::default();
+    }
+    let duties: [fn(&Board, Now) -> Option<Decision>; 7] = [
+        command::answer,
+        stranger,
+        failure,
+        frozen,
+        tamper::repair,
+        judge::task_file,
+        judge::report,
+    ];
+    let decision = duties.iter().find_map(|duty| duty(it, now)).unwrap_or_default();
+    if decision.is_quiet() {
+        Decision { next_deadline: deadline(it, now), ..decision }
+    } else {
+        decision
+    }
+}
+
+/// DM-13: a board without our journal. It may be a clone, or another box's; the owner must say.
+fn stranger(it: &Board, _: Now) -> Option<Decision> {
+    let memory = &it.index.memory;
+    if memory.ours.is_some() {
+        return None;
+    }
+    if memory.is_held() || it.index.manifest.is_none() {
+        return Some(Decision::default());
+    }
+    let mut reason = Reason::new(
+        "DM-13",
+        manifest::PATH,
+        "a task board is here that this machine's journal does not know".to_owned(),
+    );
+    reason.what = format!(
+        "`{}` exists, but there is no journal for this board on this machine: it is a clone, a copy, or it was run by another box.",
+        manifest::PATH
+    );
+    reason.wont = "No task is judged or started until you say so.".to_owned();
+    let mut decision = it.builder();
+    tell::hold(it, &mut decision, reason, WayOut::Adopt);
+    Some(decision.finish())
+}
+
+/// AG-26: a manifest of another version, or one that cannot be read: nothing moves until it is put right.
+fn frozen(it: &Board, _: Now) -> Option<Decision> {
+    let memory = &it.index.memory;
+    let (_, digest) = it.index.whole(manifest::PATH)?;
+    match (&it.index.manifest, &memory.frozen) {
+        (Some(Err(_)), Some((told, _))) if told == digest => Some(Decision::default()),
+        (Some(Err(problems)), before) => {
+            let mut decision = it.builder();
+            if let Some((_, cause)) = before {
+                let how = "the manifest changed".to_owned();
+                decision.effect(Effect::Resolve { cause: cause.clone(), how });
+            }
+            for problem in problems {
+                decision.reject(problem.clone());
+            }
+            let first = problems.first().map(ToString::to_string).unwrap_or_default();
+            let mut reason =
+                Reason::new("AG-26", digest.short(), format!("the board is frozen: {first}"));
+            reason.what = format!("`{}` cannot be worked by.", manifest::PATH);
+            reason.resolve = "put the file right; the board goes on by itself".to_owned();
+            reason.evidence = problems.iter().map(ToString::to_string).collect();
+            let cause = tell::tell(it, &mut decision, Severity::Critical, reason);
+            decision.remember("frozen", (digest, cause));
+            Some(decision.finish())
+        }
+        (Some(Ok(_)) | None, Some((_, cause))) => {
+            let mut decision = it.builder();
+            let how = "the manifest is right again".to_owned();
+            decision.effect(Effect::Resolve { cause: cause.clone(), how });
+            decision.forget("frozen");
+            Some(decision.finish())
+        }
+        (Some(Ok(_)) | None, None) => None,
+    }
+}
+
+/// An effect of ours failed: the owner must look.
+fn failure(it: &Board, _: Now) -> Option<Decision> {
+    let (effect, failure) = it.index.failed.as_ref()?;
+    let doing = effect.doing();
+    let mut reason =
+        Reason::new("DM-10", doing.clone(), format!("{doing} failed: {}", failure.said));
+    reason.evidence = vec![failure.said.clone()];
+    let mut decision = it.builder();
+    tell::hold(it, &mut decision, reason, WayOut::Resume);
+    Some(decision.finish())
+}
+
+/// The next moment at which time alone changes the answer.
+fn deadline(it: &Board, now: Now) -> Option<Deadline> {
+    it.index.memory.ours.as_ref()?;
+    tamper::deadline(it, now)
+}
+
+impl Board {
+    pub(super) fn builder(&self) -> Builder {
+        Builder::new(super::NAME, self.index.memory.decisions)
+    }
+
+    /// The owner is on another branch, or in the middle of something: nothing is judged.
+    pub(super) fn is_away(&self) -> bool {
+        let (Some(checkout), Some(ours)) = (&self.index.checkout, &self.index.memory.ours) else {
+            return false;
+        };
+        checkout.busy.is_some() || (ours.branch.is_some() && checkout.branch != ours.branch)
+    }
+
+    pub(super) fn is_frozen(&self) -> Option<String> {
+        match &self.index.manifest {
+            Some(Err(problems)) => problems.first().map(ToString::to_string),
+            None => match self.index.file(manifest::PATH) {
+                Some(FileState::Unreadable(odd)) => {
+                    Some(format!("`{}` is {}", manifest::PATH, odd.found))
+                }
+                Some(FileState::Absent | FileState::Whole(_)) | None => {
+                    Some(format!("there is no `{}`; `agency init` makes one", manifest::PATH))
+                }
+            },
+            Some(Ok(_)) => None,
+        }
+    }
+}

@@ -1,0 +1,505 @@
+//! Everything the board knows right now, kept up with each wake in the time that the change takes. Derived: journal and files
+//! rebuild it at any time. It decides nothing.
+
+use super::manifest::{self, Manifest};
+use super::memory::{Known, Memory, Touched};
+use super::names::{Place, PlaceKind, TaskId, same_agent};
+use super::report::{self, Report};
+use super::table::{Actor, Status, between};
+use super::task::{self, Priority, Task};
+use super::{Board, artifact, risks, state};
+use crate::model::{
+    Checkout, Command, Decision, Digest, Effect, Fact, Failure, FileSeen, FileState, Key, Query,
+    Rejection, RelPath, RunEvent, Wake,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A chain of dependencies longer than this is refused like a circle.
+const CHAIN_MAX: usize = 1000;
+const INBOX: &str = ".kodingx/inbox/";
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    pub(super) memory: Memory,
+    /// Seats that can be started; every other assignee is a person.
+    agents: BTreeSet<String>,
+    /// Files of one each: STATE.md, RISKS.md, …
+    files: BTreeMap<RelPath, FileState>,
+    pub(super) manifest: Option<Result<Manifest, Vec<Rejection>>>,
+    sheets: BTreeMap<RelPath, Sheet>,
+    by_id: BTreeMap<TaskId, BTreeSet<RelPath>>,
+    /// Who names this task in `depends_on`.
+    dependents: BTreeMap<TaskId, BTreeSet<RelPath>>,
+    /// Every task in its column, P0 first.
+    pub(super) columns: BTreeMap<Status, BTreeSet<(Priority, TaskId)>>,
+    filed: BTreeMap<TaskId, (Status, Priority)>,
+    /// The reports of each task, by path.
+    reports: BTreeMap<TaskId, BTreeMap<RelPath, Bytes>>,
+    /// Documents whose judgement is not in memory yet.
+    pub(super) due: BTreeSet<RelPath>,
+    pub(super) due_reports: BTreeSet<RelPath>,
+    pub(super) checkout: Option<Checkout>,
+    /// Effects of ours that are journalled but not finished.
+    in_flight: BTreeMap<Key, Effect>,
+    /// Answers that the command under way has asked for.
+    pub(super) answers: Vec<(Key, Query, Fact)>,
+    pub(super) failed: Option<(Effect, Failure)>,
+    pub(super) commands: Vec<Command>,
+}
+
+/// The bytes of a document that is whole.
+#[derive(Clone, Debug)]
+pub(super) struct Bytes {
+    pub(super) bytes: Arc<[u8]>,
+    pub(super) digest: Digest,
+}
+
+/// One task file.
+#[derive(Clone, Debug)]
+pub(super) struct Sheet {
+    pub(super) file: Bytes,
+    pub(super) task: Result<Box<Task>, Vec<Rejection>>,
+}
+
+/// What a task file's `status` means, next to what we know.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    Same,
+    /// A move that its writer may make.
+    Move(Status),
+    No(Rejection),
+}
+
+impl Index {
+    pub(super) fn new(agents: BTreeSet<String>) -> Self {
+        Self { agents, ..Self::default() }
+    }
+
+    pub(super) fn is_person(&self, assignee: &str) -> bool {
+        !self.agents.contains(&super::names::seat(assignee))
+    }
+
+    pub(super) fn absorb(&mut self, wake: &Wake) {
+        match wake {
+            Wake::File(file) => self.absorb_file(file),
+            Wake::Checkout(checkout) => self.checkout = Some(checkout.clone()),
+            Wake::Run(RunEvent::Started { .. } | RunEvent::Ended(_))
+            | Wake::Deadline
+            | Wake::Leased { .. } => {}
+            Wake::Fact { key, value } => self.absorb_fact(key, value),
+            Wake::Decided(decision) => self.absorb_decided(decision),
+            Wake::Done { key } => self.absorb_done(key),
+            Wake::Failed { key, effect, failure } => {
+                self.in_flight.remove(key);
+                self.failed = Some((effect.clone(), failure.clone()));
+            }
+            Wake::Command(command) => self.commands.push(command.clone()),
+        }
+    }
+
+    fn absorb_file(&mut self, file: &FileSeen) {
+        let whole = match &file.state {
+            FileState::Whole(whole) => {
+                Some(Bytes { bytes: Arc::clone(&whole.bytes), digest: whole.digest.clone() })
+            }
+            FileState::Absent | FileState::Unreadable(_) => None,
+        };
+        let path = &file.path;
+        if is_fixed(path.as_str()) {
+            if path.as_str() == manifest::PATH {
+                self.manifest = whole.as_ref().map(|whole| manifest::parse(&whole.bytes));
+            }
+            self.files.insert(path.clone(), file.state.clone());
+        } else if path.as_str().starts_with(INBOX) {
+            self.file_task(path, whole);
+        } else if let Some(place) = Place::parse(path.as_str())
+            && place.kind == PlaceKind::Report
+        {
+            self.file_report(&place.id, path, whole);
+        }
+    }
+
+    fn file_task(&mut self, path: &RelPath, whole: Option<Bytes>) {
+        let old = self.sheets.remove(path);
+        self.forget_links(path, old.as_ref());
+        let mut touched: Vec<TaskId> = Vec::new();
+        touched.extend(Place::parse(path.as_str()).map(|place| place.id));
+        if let Some(file) = whole {
+            let task = task::parse(&file.bytes, path).map(Box::new);
+            self.note_links(path, &task);
+            self.sheets.insert(path.clone(), Sheet { file, task });
+        }
+        for id in touched {
+            self.refile(&id);
+            let others: Vec<RelPath> = self.by_id.get(&id).into_iter().flatten().cloned().collect();
+            let users: Vec<RelPath> =
+                self.dependents.get(&id).into_iter().flatten().cloned().collect();
+            others.iter().chain(&users).for_each(|path| self.assess(path));
+        }
+        self.assess(path);
+    }
+
+    fn forget_links(&mut self, path: &RelPath, old: Option<&Sheet>) {
+        if let Some(place) = Place::parse(path.as_str())
+            && let Some(paths) = self.by_id.get_mut(&place.id)
+        {
+            paths.remove(path);
+        }
+        for dep in
+            old.and_then(|old| old.task.as_ref().ok()).into_iter().flat_map(|task| &task.depends_on)
+        {
+            if let Some(users) = self.dependents.get_mut(dep) {
+                users.remove(path);
+            }
+        }
+    }
+
+    fn note_links(&mut self, path: &RelPath, task: &Result<Box<Task>, Vec<Rejection>>) {
+        if let Some(place) = Place::parse(path.as_str()) {
+            self.by_id.entry(place.id).or_default().insert(path.clone());
+        }
+        for dep in task.as_ref().ok().into_iter().flat_map(|task| &task.depends_on) {
+            self.dependents.entry(dep.clone()).or_default().insert(path.clone());
+        }
+    }
+
+    fn file_report(&mut self, id: &TaskId, path: &RelPath, whole: Option<Bytes>) {
+        let reports = self.reports.entry(id.clone()).or_default();
+        match whole {
+            Some(whole) => drop(reports.insert(path.clone(), whole)),
+            None => drop(reports.remove(path)),
+        }
+        self.assess_report(path);
+    }
+
+    fn absorb_decided(&mut self, decision: &Decision) {
+        let Touched { tasks, papers, all } = self.memory.take(decision);
+        self.failed = None;
+        if decision.effects.iter().any(|keyed| matches!(keyed.effect, Effect::Reply { .. })) {
+            self.answers.clear();
+        }
+        for keyed in &decision.effects {
+            if let Effect::Reply { command, .. } = &keyed.effect {
+                self.commands.retain(|known| known.id != *command);
+            }
+            self.in_flight.insert(keyed.key.clone(), keyed.effect.clone());
+        }
+        if all {
+            let ids: Vec<TaskId> = self.by_id.keys().cloned().collect();
+            ids.iter().for_each(|id| self.refile(id));
+            self.assess_all();
+        }
+        for id in &tasks {
+            self.refile(id);
+            self.assess_task(id);
+        }
+        for path in &papers {
+            self.assess(path);
+            self.assess_report(path);
+        }
+    }
+
+    fn absorb_fact(&mut self, key: &Key, value: &Fact) {
+        if let Some(Effect::Ask { query }) = self.in_flight.remove(key) {
+            self.answers.push((key.clone(), query, value.clone()));
+        }
+    }
+
+    /// What we wrote is known without waiting for its event.
+    fn absorb_done(&mut self, key: &Key) {
+        if let Some(Effect::Replace { path, bytes, .. }) = self.in_flight.remove(key) {
+            let bytes: Arc<[u8]> = bytes.0.into();
+            let digest = Digest::of(&bytes);
+            if path.as_str().starts_with(INBOX) {
+                self.file_task(&path, Some(Bytes { bytes, digest }));
+            } else {
+                // What lies there now is for the next look to say.
+                self.files.remove(&path);
+            }
+        }
+    }
+
+    /// Puts a task into its column.
+    fn refile(&mut self, id: &TaskId) {
+        let now = self.status_of(id).zip(self.priority_of(id));
+        if let Some((status, priority)) = self.filed.remove(id)
+            && let Some(column) = self.columns.get_mut(&status)
+        {
+            column.remove(&(priority, id.clone()));
+        }
+        if let Some((status, priority)) = now {
+            self.columns.entry(status).or_default().insert((priority, id.clone()));
+            self.filed.insert(id.clone(), (status, priority));
+        }
+    }
+
+    fn assess_all(&mut self) {
+        let paths: Vec<RelPath> = self.sheets.keys().cloned().collect();
+        paths.iter().for_each(|path| self.assess(path));
+        let reports: Vec<RelPath> =
+            self.reports.values().flat_map(BTreeMap::keys).cloned().collect();
+        reports.iter().for_each(|path| self.assess_report(path));
+    }
+
+    fn assess_task(&mut self, id: &TaskId) {
+        let paths: Vec<RelPath> = self.by_id.get(id).into_iter().flatten().cloned().collect();
+        let users: Vec<RelPath> = self.dependents.get(id).into_iter().flatten().cloned().collect();
+        paths.iter().chain(&users).for_each(|path| self.assess(path));
+        let reports: Vec<RelPath> =
+            self.reports.get(id).into_iter().flat_map(BTreeMap::keys).cloned().collect();
+        reports.iter().for_each(|path| self.assess_report(path));
+    }
+
+    /// Is there something to say about a task file that memory does not know?
+    fn assess(&mut self, path: &RelPath) {
+        if !path.as_str().starts_with(INBOX) {
+            return;
+        }
+        let known = self.memory.refused.get(path);
+        let due = match self.sheets.get(path) {
+            None => known.is_some(),
+            Some(sheet) => match self.refusal_of(path) {
+                Some(_) => known != Some(&sheet.file.digest),
+                None => known.is_some() || matches!(self.claim(path), Claim::Move(_)),
+            },
+        };
+        if due && self.memory.ours.is_some() {
+            self.due.insert(path.clone());
+        } else {
+            self.due.remove(path);
+        }
+    }
+
+    fn assess_report(&mut self, path: &RelPath) {
+        let Some(place) =
+            Place::parse(path.as_str()).filter(|place| place.kind == PlaceKind::Report)
+        else {
+            return;
+        };
+        let known = self.memory.refused.get(path);
+        let file = self.reports.get(&place.id).and_then(|reports| reports.get(path));
+        let due = match file {
+            None => known.is_some(),
+            Some(file) => {
+                known != Some(&file.digest) && !self.is_settled(&place.id, path, &file.digest)
+            }
+        };
+        if due && self.memory.ours.is_some() {
+            self.due_reports.insert(path.clone());
+        } else {
+            self.due_reports.remove(path);
+        }
+    }
+
+    /// It was accepted, or it belongs to what the owner vouched for.
+    fn is_settled(&self, id: &TaskId, path: &RelPath, digest: &Digest) -> bool {
+        match self.memory.tasks.get(id) {
+            Some(known) => known
+                .report
+                .as_ref()
+                .is_some_and(|paper| paper.path == *path && paper.digest == *digest),
+            None => self.memory.adopted.contains_key(id),
+        }
+    }
+
+    // ---- what is known ----
+
+    pub(super) fn file(&self, path: &'static str) -> Option<&FileState> {
+        self.files.get(&RelPath::fixed(path))
+    }
+
+    pub(super) fn whole(&self, path: &'static str) -> Option<(&[u8], &Digest)> {
+        match self.file(path)? {
+            FileState::Whole(file) => Some((&file.bytes, &file.digest)),
+            FileState::Absent | FileState::Unreadable(_) => None,
+        }
+    }
+
+    pub(super) fn text(&self, path: &'static str) -> Option<String> {
+        self.whole(path).map(|(bytes, _)| String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    pub(super) fn sheet(&self, path: &RelPath) -> Option<&Sheet> {
+        self.sheets.get(path)
+    }
+
+    /// The one file of a task.
+    pub(super) fn find(&self, id: &TaskId) -> Option<(&RelPath, &Sheet)> {
+        let paths = self.by_id.get(id).filter(|paths| paths.len() == 1)?;
+        let path = paths.first()?;
+        self.sheets.get(path).map(|sheet| (path, sheet))
+    }
+
+    pub(super) fn task(&self, id: &TaskId) -> Option<&Task> {
+        self.find(id)?.1.task.as_deref().ok()
+    }
+
+    fn priority_of(&self, id: &TaskId) -> Option<Priority> {
+        // A file that is there and refused still has its place; one that is archived has none.
+        let (_, sheet) = self.find(id)?;
+        Some(sheet.task.as_ref().map_or(Priority::P3, |task| task.priority))
+    }
+
+    /// Where a task really stands: where we put it, else where the owner vouched for, else what a new file may say.
+    pub(super) fn status_of(&self, id: &TaskId) -> Option<Status> {
+        if let Some(known) = self.memory.tasks.get(id) {
+            return Some(known.status);
+        }
+        if let Some(status) = self.memory.adopted.get(id) {
+            return Some(*status);
+        }
+        self.task(id).map(|task| match task.status {
+            Status::Assigned => Status::Assigned,
+            Status::Canceled => Status::Canceled,
+            Status::New
+            | Status::InProgress
+            | Status::Blocked
+            | Status::ReadyForReview
+            | Status::Done => Status::New,
+        })
+    }
+
+    /// Memory of a task, or a fresh one.
+    pub(super) fn known(&self, id: &TaskId, now: crate::model::Timestamp) -> Known {
+        let status = self.status_of(id).unwrap_or(Status::New);
+        self.memory.tasks.get(id).cloned().unwrap_or_else(|| Known::new(status, now))
+    }
+
+    /// Why a task file is refused, if it is.
+    pub(super) fn refusal_of(&self, path: &RelPath) -> Option<Vec<Rejection>> {
+        let sheet = self.sheets.get(path)?;
+        let place = Place::parse(path.as_str());
+        let twins =
+            place.as_ref().and_then(|place| self.by_id.get(&place.id)).map_or(0, BTreeSet::len);
+        if twins > 1 {
+            let other = self.by_id[&place?.id].iter().find(|other| *other != path)?;
+            let found = format!("an id that `{other}` has too");
+            return Some(vec![
+                Rejection::new("AG-05", path, found, "each id once")
+                    .with_digest(&sheet.file.digest),
+            ]);
+        }
+        match &sheet.task {
+            Err(problems) => Some(problems.clone()),
+            Ok(task) => {
+                if self.is_circle(task) {
+                    let wanted = "dependencies without a circle, at most 1000 in a chain";
+                    let found = format!("depends_on leads back to {}", task.id);
+                    return Some(vec![
+                        Rejection::new("AG-27", path, found, wanted)
+                            .with_digest(&sheet.file.digest),
+                    ]);
+                }
+                match self.claim(path) {
+                    Claim::No(rejection) => Some(vec![rejection.with_digest(&sheet.file.digest)]),
+                    Claim::Same | Claim::Move(_) => None,
+                }
+            }
+        }
+    }
+
+    fn is_circle(&self, task: &Task) -> bool {
+        let mut open: Vec<&TaskId> = task.depends_on.iter().collect();
+        let mut seen: BTreeSet<&TaskId> = BTreeSet::new();
+        while let Some(id) = open.pop() {
+            if *id == task.id || seen.len() > CHAIN_MAX {
+                return true;
+            }
+            // What is over cannot wait for anything.
+            let over = self.status_of(id).is_some_and(Status::is_over);
+            if !over && seen.insert(id) {
+                open.extend(self.task(id).into_iter().flat_map(|task| &task.depends_on));
+            }
+        }
+        false
+    }
+
+    /// AG-08: a status in a task file is a claim, and only some of them are the writer's to make.
+    pub(super) fn claim(&self, path: &RelPath) -> Claim {
+        let Some(task) = self.sheets.get(path).and_then(|sheet| sheet.task.as_deref().ok()) else {
+            return Claim::Same;
+        };
+        let Some(status) = self.status_of(&task.id) else { return Claim::Same };
+        let known =
+            self.memory.tasks.contains_key(&task.id) || self.memory.adopted.contains_key(&task.id);
+        if task.status == status {
+            return Claim::Same;
+        }
+        let builders = between(status, task.status).filter(|row| row.who.allows(Actor::Builder));
+        match builders {
+            Some(row)
+                if known && matches!(row.id, "TB2" | "TB6") && self.is_person(&task.assignee) =>
+            {
+                Claim::Move(task.status)
+            }
+            _ => {
+                let found = format!("status: {} in the file", task.status.word());
+                let wanted =
+                    format!("{}; only `agency task …` and reports move a task", status.word());
+                Claim::No(Rejection::new("AG-08", path, found, &wanted))
+            }
+        }
+    }
+
+    /// Dependencies that are not DONE, in words; empty: it may begin.
+    pub(super) fn waits_for(&self, task: &Task) -> Vec<String> {
+        let word = |id: &TaskId| match self.status_of(id) {
+            Some(Status::Done) => None,
+            Some(status) => Some(format!("{id} is {}", status.word())),
+            None => Some(format!("{id} is not known")),
+        };
+        task.depends_on.iter().filter_map(word).collect()
+    }
+
+    /// The newest report of a task that is one, by path.
+    pub(super) fn report_of(&self, id: &TaskId) -> Option<(&RelPath, &Bytes, Report)> {
+        let reports = self.reports.get(id)?;
+        reports.iter().rev().find_map(|(path, file)| {
+            let report = report::parse(&file.bytes, path).ok()?;
+            let task = self.task(id)?;
+            same_agent(&report.agent, &task.assignee).then_some((path, file, report))
+        })
+    }
+
+    pub(super) fn report_file(&self, path: &RelPath) -> Option<(TaskId, &Bytes)> {
+        let place = Place::parse(path.as_str())?;
+        let file = self.reports.get(&place.id)?.get(path)?;
+        Some((place.id, file))
+    }
+
+    /// Something of ours is under way; deciding waits for it.
+    pub(super) fn is_busy(&self) -> bool {
+        self.in_flight.values().any(|effect| {
+            !matches!(effect, Effect::Push { .. } | Effect::Lease { .. } | Effect::Stop { .. })
+        })
+    }
+
+    pub(super) fn count(&self, status: Status) -> usize {
+        self.columns.get(&status).map_or(0, BTreeSet::len)
+    }
+}
+
+fn is_fixed(path: &str) -> bool {
+    FIXED.contains(&path)
+}
+
+pub(super) const FIXED: [&str; 5] =
+    [manifest::PATH, state::PATH, state::BOARD, risks::PATH, artifact::DECISIONS];
+pub(super) const TREES: [(&str, &str); 2] = [(".kodingx/inbox", ".md"), (".kodingx/outbox", ".md")];
+
+impl Board {
+    pub(super) fn zone(&self) -> super::names::Zone {
+        match &self.index.manifest {
+            Some(Ok(manifest)) => manifest.zone,
+            Some(Err(_)) | None => super::names::Zone::UTC,
+        }
+    }
+
+    pub(super) fn header(&self) -> String {
+        match &self.index.manifest {
+            Some(Ok(manifest)) => manifest.header(),
+            Some(Err(_)) | None => manifest::header(manifest::LicenseMode::Community),
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Task files and reports in the owner's tree: refused with every reason, or taken as the move that they are.
+
+use super::Board;
+use super::index::Claim;
+use super::memory::{Paper, Proposal};
+use super::moves::Moves;
+use super::names::{TaskId, same_agent};
+use super::report::{self, Report, Says};
+use super::table::{Status, between};
+use super::tell::{self, Reason};
+use crate::model::{Decision, Now, Rejection, RelPath, Severity, clip};
+
+/// The first task file whose judgement is not in memory.
+pub(super) fn task_file(it: &Board, now: Now) -> Option<Decision> {
+    if it.is_away() {
+        return None;
+    }
+    let path = it.index.due.first()?;
+    let mut decision = it.builder();
+    match it.index.refusal_of(path) {
+        Some(problems) => refuse(it, &mut decision, path, problems),
+        None if it.index.memory.refused.contains_key(path) => {
+            decision.forget(&format!("refused/{path}"));
+        }
+        None => return claimed(it, path, now),
+    }
+    Some(decision.finish())
+}
+
+/// A move that the writer of the file may make: a person picked the task up, or takes it back.
+fn claimed(it: &Board, path: &RelPath, now: Now) -> Option<Decision> {
+    let Claim::Move(to) = it.index.claim(path) else { return None };
+    let task = it.index.sheet(path)?.task.as_deref().ok()?;
+    let from = it.index.status_of(&task.id)?;
+    let row = between(from, to)?;
+    let mut decision = it.builder();
+    let waits = it.index.waits_for(task);
+    if to == Status::InProgress && from == Status::Assigned && !waits.is_empty() {
+        let found = format!("IN_PROGRESS while {}", waits.join(", "));
+        let problem =
+            Rejection::new("AG-27", path, found, "every dependency DONE before the work begins");
+        refuse(it, &mut decision, path, vec![problem]);
+        return Some(decision.finish());
+    }
+    let mut moves = Moves::new(it, now);
+    let known = moves.to(&task.id, to, "its file says so");
+    known.scope = Some(task.scope.clone());
+    known.verified = None;
+    moves.into(&mut decision, Some(row.id));
+    Some(decision.finish())
+}
+
+pub(super) fn refuse(
+    it: &Board,
+    decision: &mut crate::model::Builder,
+    path: &RelPath,
+    problems: Vec<Rejection>,
+) {
+    let digest = it.index.sheet(path).map(|sheet| &sheet.file.digest);
+    let digest = digest.or_else(|| it.index.report_file(path).map(|(_, file)| &file.digest));
+    let Some(digest) = digest.cloned() else { return };
+    let first = problems.first().map(ToString::to_string).unwrap_or_default();
+    let rule = if path.as_str().contains("/outbox/") { "AG-07" } else { "AG-06" };
+    let mut reason = Reason::new(
+        rule,
+        format!("{path} {}", digest.short()),
+        format!("`{path}` is refused: {first}"),
+    );
+    reason.did = "The file stays as it is; nothing moves because of it.".to_owned();
+    reason.resolve = "put the file right; it is judged again when it changes".to_owned();
+    reason.evidence = problems.iter().map(ToString::to_string).collect();
+    for problem in problems {
+        decision.reject(problem.with_digest(&digest));
+    }
+    decision.remember(&format!("refused/{path}"), &digest);
+    tell::tell(it, decision, Severity::Warning, reason);
+}
+
+/// The first report whose judgement is not in memory.
+pub(super) fn report(it: &Board, now: Now) -> Option<Decision> {
+    if it.is_away() {
+        return None;
+    }
+    judge_report(it, it.index.due_reports.first()?, now)
+}
+
+/// Reports of one task come before a command about it.
+pub(super) fn report_of(it: &Board, id: &TaskId, now: Now) -> Option<Decision> {
+    let due = it
+        .index
+        .due_reports
+        .iter()
+        .find(|path| it.index.report_file(path).is_some_and(|(task, _)| task == *id))?;
+    judge_report(it, due, now)
+}
+
+fn judge_report(it: &Board, path: &RelPath, now: Now) -> Option<Decision> {
+    let mut decision = it.builder();
+    let Some((id, file)) = it.index.report_file(path) else {
+        decision.forget(&format!("refused/{path}"));
+        return Some(decision.finish());
+    };
+    let judged = report::parse(&file.bytes, path)
+        .and_then(|report| objections(it, &id, path, &report).map(|()| report));
+    match judged {
+        Err(problems) => refuse(it, &mut decision, path, problems),
+        Ok(report) => accept(it, &mut decision, path, &report, now),
+    }
+    Some(decision.finish())
+}
+
+/// AG-07: the task exists, the writer is its assignee, it is IN_PROGRESS.
+fn objections(
+    it: &Board,
+    id: &TaskId,
+    path: &RelPath,
+    report: &Report,
+) -> Result<(), Vec<Rejection>> {
+    let refuse =
+        |found: String, wanted: &str| Err(vec![Rejection::new("AG-07", path, found, wanted)]);
+    let Some(task) = it.index.task(id) else {
+        return refuse(
+            format!("a report for {id}"),
+            "a report for a task that exists and is valid",
+        );
+    };
+    if !same_agent(&report.agent, &task.assignee) {
+        let wanted = format!("a report by {}, whose task it is", task.assignee);
+        return refuse(format!("a report by {}", clip(&report.agent, 60)), &wanted);
+    }
+    let status = it.index.status_of(id).unwrap_or(Status::New);
+    if status != Status::InProgress {
+        let found = format!("a report while {id} is {}", status.word());
+        return refuse(found, "a report of a task that is IN_PROGRESS (`agency task start`)");
+    }
+    Ok(())
+}
+
+fn accept(
+    it: &Board,
+    decision: &mut crate::model::Builder,
+    path: &RelPath,
+    report: &Report,
+    now: Now,
+) {
+    let Some((id, file)) = it.index.report_file(path) else { return };
+    let (to, row, why) = match report.says {
+        Says::ReadyForReview => (Status::ReadyForReview, "TB3", "its report is there".to_owned()),
+        Says::Blocked => (Status::Blocked, "TB4", report.reason.clone().unwrap_or_default()),
+    };
+    let mut moves = Moves::new(it, now);
+    let known = moves.to(&id, to, &why);
+    known.report = Some(Paper { path: path.clone(), digest: file.digest.clone() });
+    known.verified = None;
+    moves.into(decision, Some(row));
+    if it.index.memory.refused.contains_key(path) {
+        decision.forget(&format!("refused/{path}"));
+    }
+    propose(it, decision, &id, &report.follow_ups);
+    if to == Status::Blocked {
+        tell_blocked(it, decision, &id, &why);
+    }
+}
+
+/// AG-30: what a builder asks for beyond its task is the owner's to decide.
+pub(super) fn propose(
+    it: &Board,
+    decision: &mut crate::model::Builder,
+    id: &TaskId,
+    texts: &[String],
+) {
+    if texts.is_empty() {
+        return;
+    }
+    let mut proposals = it.index.memory.proposals.clone();
+    for text in texts {
+        let proposal = Proposal { task: id.clone(), text: clip(text, 300) };
+        if !proposals.contains(&proposal) && proposals.len() < 1000 {
+            proposals.push(proposal);
+        }
+    }
+    decision.remember("proposals", proposals);
+    let summary = format!("{id} asks for {} more: {}", texts.len(), clip(&texts[0], 100));
+    let mut reason = Reason::new("AG-30", format!("follow-ups of {id}"), summary);
+    reason.did = "They are proposals; no task was made of them.".to_owned();
+    reason.resolve = "agency task new --title …, for those that you want".to_owned();
+    reason.evidence = texts.iter().map(|text| clip(text, 300)).collect();
+    tell::tell(it, decision, Severity::Notice, reason);
+}
+
+/// AG-12: a blocked task waits for the owner.
+pub(super) fn tell_blocked(
+    it: &Board,
+    decision: &mut crate::model::Builder,
+    id: &TaskId,
+    why: &str,
+) {
+    let subject = format!("{id} blocked {}", it.index.memory.decisions);
+    let mut reason = Reason::new("AG-12", subject, format!("{id} is blocked: {}", clip(why, 140)));
+    reason.did = "It is listed in STATE.md under blocked_tasks; other tasks go on.".to_owned();
+    reason.wont = "Nobody works on it until you say so.".to_owned();
+    reason.resolve = format!("agency task unblock {id} --reason …");
+    reason.evidence = vec![clip(why, 2000)];
+    tell::tell(it, decision, Severity::Warning, reason);
+}

@@ -1,0 +1,182 @@
+//! One move of one or more tasks: memory, the task's file, STATE.md and TASK_BOARD.md in one decision. It does not judge the move.
+
+use super::Board;
+use super::memory::Known;
+use super::names::TaskId;
+use super::state::{self, Card, Column, LastVerify, RECENT, State};
+use super::table::Status;
+use super::task::{self, Priority};
+use crate::model::{Builder, Bytes, Effect, Event, Now, RelPath, RowId, Seat, clip};
+use std::collections::BTreeMap;
+
+/// Moves that belong to one decision.
+pub(super) struct Moves<'a> {
+    it: &'a Board,
+    now: Now,
+    /// New memory of each task that moves.
+    tasks: BTreeMap<TaskId, Known>,
+    last_verify: Option<LastVerify>,
+}
+
+impl<'a> Moves<'a> {
+    pub(super) fn new(it: &'a Board, now: Now) -> Self {
+        Self { it, now, tasks: BTreeMap::new(), last_verify: None }
+    }
+
+    /// What is known of a task, to be changed.
+    pub(super) fn of(&mut self, id: &TaskId) -> &mut Known {
+        let (it, now) = (self.it, self.now.wall);
+        self.tasks.entry(id.clone()).or_insert_with(|| it.index.known(id, now))
+    }
+
+    pub(super) fn to(&mut self, id: &TaskId, status: Status, reason: &str) -> &mut Known {
+        let now = self.now.wall;
+        let known = self.of(id);
+        known.status = status;
+        known.since = now;
+        known.reason = clip(reason, 500);
+        known
+    }
+
+    pub(super) fn verified(&mut self, last: LastVerify) {
+        self.last_verify = Some(last);
+    }
+
+    /// Truth first: memory and task files, then the state, then its picture.
+    pub(super) fn into(self, decision: &mut Builder, row: Option<&str>) {
+        if let Some(row) = row {
+            decision.row(RowId::new(row));
+        }
+        for (id, known) in &self.tasks {
+            self.rewrite_task(decision, id, known);
+            self.log(decision, row, id, known);
+            decision.remember(&format!("task/{id}"), known);
+        }
+        let state = self.state();
+        self.write_state(decision, &state);
+        decision.remember("state", &state);
+    }
+
+    fn rewrite_task(&self, decision: &mut Builder, id: &TaskId, known: &Known) {
+        let Some((path, sheet)) = self.it.index.find(id) else { return };
+        let Ok(bytes) = task::with_status(&sheet.file.bytes, path, known.status) else { return };
+        if bytes[..] != sheet.file.bytes[..] {
+            let seen = Some(sheet.file.digest.clone());
+            decision.effect(Effect::Replace { path: path.clone(), bytes: Bytes(bytes), seen });
+        }
+    }
+
+    fn log(&self, decision: &mut Builder, row: Option<&str>, id: &TaskId, known: &Known) {
+        let Some(row) = row else { return };
+        let from = self.it.index.status_of(id).map_or("", Status::word);
+        let agent =
+            self.it.index.task(id).map(|task| Seat::new(super::names::seat(&task.assignee)));
+        let context = [
+            ("row", row),
+            ("task", id.as_str()),
+            ("from", from),
+            ("to", known.status.word()),
+            ("why", known.reason.as_str()),
+        ];
+        decision.effect(Effect::Log(Event {
+            event: "transition".to_owned(),
+            agent,
+            context: context.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        }));
+    }
+
+    fn state(&self) -> State {
+        let mut state = self.it.index.memory.state.clone().unwrap_or_default();
+        state.protocol = super::PROTOCOL.to_owned();
+        state.updated_at = self.it.zone().stamp(self.now.wall);
+        for (id, known) in &self.tasks {
+            place(&mut state, id, known.status);
+        }
+        if let Some(last) = &self.last_verify {
+            state.last_verify = Some(last.clone());
+        }
+        state
+    }
+
+    fn write_state(&self, decision: &mut Builder, state: &State) {
+        let index = &self.it.index;
+        let header = self.it.header();
+        let now = index.whole(state::PATH);
+        let bytes = state.render(now.map(|(bytes, _)| bytes), &header);
+        let seen = now.map(|(_, digest)| digest.clone());
+        decision.effect(Effect::Replace {
+            path: RelPath::fixed(state::PATH),
+            bytes: Bytes(bytes),
+            seen,
+        });
+        let bytes = self.board(state, &header);
+        let seen = index.whole(state::BOARD).map(|(_, digest)| digest.clone());
+        decision.effect(Effect::Replace {
+            path: RelPath::fixed(state::BOARD),
+            bytes: Bytes(bytes),
+            seen,
+        });
+    }
+
+    fn board(&self, state: &State, header: &str) -> Vec<u8> {
+        let columns: Vec<Column<'_>> =
+            Status::ALL.iter().map(|status| self.column(*status)).collect();
+        state::board(&columns, header, &state.updated_at)
+    }
+
+    /// A column as it will be after these moves, read only as far as it is shown.
+    fn column(&self, status: Status) -> Column<'_> {
+        let index = &self.it.index;
+        let here = index.columns.get(&status).into_iter().flatten();
+        let stays = here.map(|(_, id)| id).filter(|id| !self.tasks.contains_key(*id));
+        let comes: Vec<&TaskId> = self
+            .tasks
+            .iter()
+            .filter(|(_, known)| known.status == status)
+            .map(|(id, _)| id)
+            .collect();
+        let left = self.tasks.keys().filter(|id| index.status_of(id) == Some(status)).count();
+        let count = index.count(status) - left.min(index.count(status)) + comes.len();
+        let cards = comes
+            .into_iter()
+            .chain(stays)
+            .take(state::COLUMN_MAX)
+            .map(|id| self.card(id))
+            .collect();
+        Column { status, count, cards }
+    }
+
+    fn card<'b>(&'b self, id: &'b TaskId) -> Card<'b> {
+        let task = self.it.index.task(id);
+        let known = self.it.index.memory.tasks.get(id);
+        Card {
+            id,
+            title: task.map_or("", |task| &task.title),
+            assignee: task.map_or("", |task| &task.assignee),
+            priority: task.map_or(Priority::P3, |task| task.priority).word(),
+            note: known.map_or("", |known| &known.reason),
+        }
+    }
+}
+
+/// Puts an id into the one list of STATE.md that it belongs to.
+pub(super) fn place(state: &mut State, id: &TaskId, status: Status) {
+    for list in [&mut state.active_tasks, &mut state.blocked_tasks, &mut state.done_tasks_recent] {
+        list.retain(|other| other != id);
+    }
+    match status {
+        Status::InProgress | Status::ReadyForReview => {
+            state.active_tasks.push(id.clone());
+            state.active_tasks.sort();
+        }
+        Status::Blocked => {
+            state.blocked_tasks.push(id.clone());
+            state.blocked_tasks.sort();
+        }
+        Status::Done => {
+            state.done_tasks_recent.insert(0, id.clone());
+            state.done_tasks_recent.truncate(RECENT);
+        }
+        Status::New | Status::Assigned | Status::Canceled => {}
+    }
+}

@@ -1,0 +1,104 @@
+//! What the owner hears of a board, and why it waits for them. It sends nothing.
+
+use super::Board;
+use super::memory::{Hold, WayOut};
+use crate::model::{Builder, Cause, Effect, Escalation, RuleId, Severity, clip};
+
+/// A reason to speak.
+pub(super) struct Reason {
+    pub(super) rule: &'static str,
+    pub(super) subject: String,
+    pub(super) summary: String,
+    pub(super) what: String,
+    pub(super) did: String,
+    pub(super) wont: String,
+    pub(super) resolve: String,
+    pub(super) evidence: Vec<String>,
+}
+
+impl Reason {
+    pub(super) fn new(rule: &'static str, subject: impl Into<String>, summary: String) -> Self {
+        Self {
+            rule,
+            subject: subject.into(),
+            what: summary.clone(),
+            summary,
+            did: "Nothing was started and nothing was thrown away.".to_owned(),
+            wont: "We do not go on with it by ourselves.".to_owned(),
+            resolve: "nothing; `agency escalations` lists it".to_owned(),
+            evidence: Vec::new(),
+        }
+    }
+
+    fn escalation(
+        self,
+        it: &Board,
+        severity: Severity,
+        holds: bool,
+        options: &[&str],
+    ) -> Escalation {
+        Escalation {
+            cause: cause(it, self.rule, &self.subject),
+            severity,
+            holds,
+            summary: clip(&self.summary, 200),
+            what: self.what,
+            did: self.did,
+            wont: self.wont,
+            resolve: self.resolve,
+            options: options.iter().map(|&option| option.to_owned()).collect(),
+            evidence: self.evidence,
+        }
+    }
+}
+
+pub(super) fn cause(it: &Board, rule: &str, subject: &str) -> Cause {
+    Cause {
+        protocol: super::NAME.to_owned(),
+        rule: RuleId::new(rule),
+        subject: clip(subject, 200),
+        epoch: it.index.memory.epoch,
+    }
+}
+
+/// Stops the board and tells the owner. Talk comes last in a decision.
+pub(super) fn hold(it: &Board, decision: &mut Builder, mut reason: Reason, way_out: WayOut) {
+    let option = match way_out {
+        WayOut::Resume => "resume",
+        WayOut::Adopt => "adopt",
+    };
+    reason.resolve = format!("agency {option}");
+    let escalation = reason.escalation(it, Severity::Critical, true, &[option]);
+    let mut holds = it.index.memory.holds.clone();
+    holds.retain(|known| known.cause != escalation.cause);
+    holds.push(Hold {
+        cause: escalation.cause.clone(),
+        summary: escalation.summary.clone(),
+        way_out,
+    });
+    decision.remember("holds", holds);
+    decision.effect(Effect::Escalate(Box::new(escalation)));
+}
+
+/// Tells the owner and goes on.
+pub(super) fn tell(
+    it: &Board,
+    decision: &mut Builder,
+    severity: Severity,
+    reason: Reason,
+) -> Cause {
+    let escalation = reason.escalation(it, severity, false, &[]);
+    let cause = escalation.cause.clone();
+    decision.effect(Effect::Escalate(Box::new(escalation)));
+    cause
+}
+
+/// SE-04: every verb that loosens something is announced.
+pub(super) fn announce(it: &Board, decision: &mut Builder, verb: &str, text: &str) {
+    let subject = format!("{verb} {}", it.index.memory.decisions);
+    let mut reason =
+        Reason::new("SE-04", subject, format!("`agency {verb}` was used: {}", clip(text, 120)));
+    reason.did = "It was done as asked.".to_owned();
+    reason.wont = "If it was not you, stop the daemon and look at `agency journal`.".to_owned();
+    tell(it, decision, Severity::Notice, reason);
+}

@@ -1,0 +1,100 @@
+//! Many processes make tasks at once: every id is given once, no file is torn, no lock is left.
+
+use super::board;
+use crate::e2e::stage::Stage;
+use std::collections::BTreeSet;
+use std::process::{Child, Stdio};
+
+fn trials() -> Option<usize> {
+    std::env::var("AGENCY_TRIALS").ok().and_then(|text| text.parse().ok())
+}
+
+/// One process that makes so many tasks, one after the other.
+fn maker(stage: &Stage, name: usize, count: usize) -> Child {
+    let program = env!("CARGO_BIN_EXE_agency");
+    let script = format!(
+        "i=0; while [ $i -lt {count} ]; do \"{program}\" task new --title 'Task '$i' of {name}: \"x\" #é' --assignee codex >/dev/null || exit 1; i=$((i+1)); done"
+    );
+    let mut shell = std::process::Command::new("sh");
+    let program = stage.program();
+    for (name, value) in program.get_envs() {
+        if let Some(value) = value {
+            shell.env(name, value);
+        }
+    }
+    shell
+        .args(["-c", &script])
+        .current_dir(stage.repo())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    shell.spawn().unwrap()
+}
+
+/// Ids in the inbox, and whatever else lies there.
+fn found(stage: &Stage) -> (Vec<String>, Vec<String>) {
+    let files = crate::scenarios::files_below(&stage.repo().join(".kodingx/inbox"));
+    let (tasks, other): (Vec<_>, Vec<_>) =
+        files.keys().cloned().partition(|name| name.ends_with(".md"));
+    let ids = tasks
+        .iter()
+        .map(|name| name.rsplit('/').next().unwrap().split('-').next().unwrap().to_owned());
+    (ids.collect(), other)
+}
+
+// covers: AG-05
+#[test]
+fn many_processes_get_consecutive_ids() {
+    // 32 × 50 by AGENCY_TRIALS=1600.
+    let (processes, each) = if trials().is_some_and(|n| n >= 1600) { (32, 50) } else { (8, 4) };
+    let stage = board();
+    let makers: Vec<Child> = (0..processes).map(|name| maker(&stage, name, each)).collect();
+    for mut maker in makers {
+        assert!(maker.wait().unwrap().success());
+    }
+    let (ids, other) = found(&stage);
+    let wanted: BTreeSet<String> = (1..=processes * each).map(|n| format!("T{n:04}")).collect();
+    assert_eq!(ids.len(), processes * each, "no id twice");
+    assert_eq!(ids.into_iter().collect::<BTreeSet<_>>(), wanted);
+    assert!(other.is_empty(), "nothing is left behind: {other:?}");
+    let listed = stage.json(&["task", "list", "--json"]);
+    assert_eq!(listed.as_array().unwrap().len(), processes * each, "all of them are valid");
+}
+
+// covers: AG-05
+#[test]
+fn a_kill_leaves_no_torn_file_and_no_id_twice() {
+    let rounds = trials().unwrap_or(6).min(200);
+    let stage = board();
+    for round in 0..rounds {
+        let mut one = maker(&stage, round, 3);
+        let mut other = maker(&stage, round, 3);
+        std::thread::sleep(std::time::Duration::from_millis(
+            u64::try_from(round * 7 % 60).unwrap(),
+        ));
+        one.kill().unwrap();
+        one.wait().unwrap();
+        assert!(other.wait().unwrap().success(), "a lock of the dead one is nobody's");
+    }
+    let (ids, _) = found(&stage);
+    let distinct: BTreeSet<_> = ids.iter().collect();
+    assert_eq!(distinct.len(), ids.len(), "an id was given twice: {ids:?}");
+    assert!(ids.len() >= 3 * rounds);
+    assert_eq!(
+        stage.json(&["task", "list", "--json"]).as_array().unwrap().len(),
+        ids.len(),
+        "none is torn"
+    );
+}
+
+// covers: AG-05
+#[test]
+fn ulids_are_distinct_and_valid() {
+    let stage = Stage::new("exit 0");
+    stage.ok(&["init", "--id-strategy", "ulid", "--builders", "codex"]);
+    let first = stage.json(&["task", "new", "--title", "a", "--json"]);
+    let second = stage.json(&["task", "new", "--title", "b", "--json"]);
+    assert_ne!(first["id"], second["id"]);
+    assert_eq!(first["id"].as_str().unwrap().len(), 27);
+    assert_eq!(stage.json(&["task", "list", "--json"]).as_array().unwrap().len(), 2);
+}

@@ -1,0 +1,328 @@
+//! Tasks move by the table only, with a daemon and without one.
+
+use super::{board, report, status, task};
+use crate::e2e::stage::Stage;
+
+fn refused(stage: &Stage, words: &[&str], because: &str) {
+    let said = stage.agency(words);
+    assert!(
+        said.code == 1 && said.err.contains(because),
+        "agency {words:?}: {}{}",
+        said.out,
+        said.err
+    );
+}
+
+/// A task of a person's from NEW to DONE, by whoever answers commands.
+fn whole_life(stage: &Stage) {
+    let file = task(stage, &["--must-touch", "a.txt"]);
+    let id = file.file_name().unwrap().to_str().unwrap()[..5].to_owned();
+    refused(stage, &["task", "done", &id], "AG-08");
+    refused(stage, &["task", "request-changes", &id, "--reason", "x"], "AG-08");
+    stage.ok(&["task", "start", &id]);
+    assert_eq!(status(stage, &file), "IN_PROGRESS");
+    stage.write("a.txt", "work\n");
+    report(stage, &file, "READY_FOR_REVIEW", "");
+    refused(stage, &["task", "done", &id], "not verified by us");
+    assert_eq!(status(stage, &file), "READY_FOR_REVIEW", "its report moved it");
+    stage.ok(&["task", "request-changes", &id, "--reason", "not good enough"]);
+    assert_eq!(status(stage, &file), "IN_PROGRESS");
+    let again = report(stage, &file, "READY_FOR_REVIEW", "follow_ups: [\"Do more\"]\n");
+    stage.ok(&["verify", "--task", &id]);
+    stage.write("a.txt", "work after the verify\n");
+    refused(stage, &["task", "done", &id], "`a.txt` changed after the verify");
+    stage.ok(&["verify", "--task", &id]);
+    stage.ok(&["task", "done", &id]);
+    assert_eq!(status(stage, &file), "DONE");
+    let state = stage.read(".kodingx/STATE.md").unwrap();
+    assert!(state.contains(&format!("done_tasks_recent: [\"{id}\"")), "{state}");
+    assert!(stage.read(".kodingx/TASK_BOARD.md").unwrap().contains(&id));
+    assert!(stage.ok(&["report", &id]).contains(&again));
+    assert_eq!(stage.json(&["report", &id, "--json"])["follow_ups"][0], "Do more");
+    refused(stage, &["task", "start", &id], "AG-08");
+}
+
+// covers: AG-08, AG-11, AG-28, AG-33, DM-15
+#[test]
+fn a_persons_task_lives_its_whole_life_without_a_daemon() {
+    let stage = board();
+    whole_life(&stage);
+    assert!(stage.escalation("AG-15").is_none(), "our own writes are no tampering");
+    assert_eq!(stage.agency(&["check"]).code, 0, "{}", stage.agency(&["check"]).out);
+}
+
+// covers: AG-28, DM-15
+#[test]
+fn and_with_one() {
+    let stage = board();
+    let daemon = stage.start();
+    stage.wait("the daemon", || {
+        stage.json(&["status", "--json"])["repos"][0]["protocols"][0]["name"]
+            .as_str()
+            .map(str::to_owned)
+    });
+    whole_life(&stage);
+    assert!(stage.escalation("AG-15").is_none());
+    assert_eq!(daemon.stop(), 0);
+}
+
+// covers: AG-08
+#[test]
+fn a_status_written_by_hand_moves_nothing() {
+    let stage = board();
+    let file = task(&stage, &[]);
+    let path = file.to_str().unwrap();
+    stage.ok(&["task", "start", "T0001"]);
+    let text = stage.read(path).unwrap();
+    stage.write(path, text.replace("IN_PROGRESS", "DONE"));
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0);
+    let told = stage.escalation("AG-06").expect("the owner is told");
+    assert!(told["summary"].as_str().unwrap().contains("AG-08"), "{told}");
+    assert_eq!(stage.read(path).unwrap(), text.replace("IN_PROGRESS", "DONE"), "the file stays");
+    refused(&stage, &["task", "done", "T0001"], "T0001 is IN_PROGRESS");
+}
+
+// covers: AG-07, AG-12, AG-30
+#[test]
+fn reports_are_judged_and_a_blocked_task_comes_back() {
+    let stage = board();
+    let file = task(&stage, &[]);
+    report(&stage, &file, "READY_FOR_REVIEW", "");
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0);
+    let told = stage.escalation("AG-07").expect("a report before the start is refused");
+    assert!(
+        told["summary"].as_str().unwrap().contains("IN_PROGRESS")
+            || told["what"].as_str().is_some(),
+        "{told}"
+    );
+    assert_eq!(status(&stage, &file), "NEW");
+    stage.ok(&["task", "start", "T0001"]);
+    report(&stage, &file, "BLOCKED", "reason: \"no access: to the database\"\n");
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0);
+    assert_eq!(status(&stage, &file), "BLOCKED");
+    assert!(stage.read(".kodingx/STATE.md").unwrap().contains("blocked_tasks: [\"T0001\"]"));
+    assert!(
+        stage.escalation("AG-12").unwrap()["summary"]
+            .as_str()
+            .unwrap()
+            .contains("no access: to the database")
+    );
+    stage.ok(&["task", "unblock", "T0001", "--reason", "granted"]);
+    assert_eq!(status(&stage, &file), "ASSIGNED");
+    stage.ok(&["task", "cancel", "T0001"]);
+    assert_eq!(status(&stage, &file), "CANCELED");
+    refused(&stage, &["task", "cancel", "T0001"], "AG-08");
+}
+
+// covers: AG-15
+#[test]
+fn a_foreign_frontmatter_is_repaired_and_text_below_it_is_kept() {
+    let stage = board();
+    task(&stage, &[]);
+    stage.ok(&["task", "start", "T0001"]);
+    let state = stage.read(".kodingx/STATE.md").unwrap();
+    let with_focus = state.replace("(one paragraph)", "Ship the release.");
+    stage.write(".kodingx/STATE.md", &with_focus);
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0);
+    assert_eq!(stage.read(".kodingx/STATE.md").unwrap(), with_focus, "the text is everyone's");
+    assert!(stage.escalation("AG-15").is_none());
+    let forged = with_focus
+        .replace("active_tasks: [\"T0001\"]", "active_tasks: []")
+        .replace("Ship", "Forge");
+    stage.write(".kodingx/STATE.md", &forged);
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0);
+    assert_eq!(stage.read(".kodingx/STATE.md").unwrap(), with_focus.replace("Ship", "Forge"));
+    assert!(stage.escalation("AG-15").is_some());
+    stage.ok(&["task", "cancel", "T0001"]);
+    assert!(
+        stage.read(".kodingx/STATE.md").unwrap().contains("Forge the release."),
+        "and it stays after our next write"
+    );
+}
+
+// covers: AG-27
+#[test]
+fn dependencies_come_first() {
+    let stage = board();
+    task(&stage, &[]);
+    let second = task(&stage, &["--depends-on", "T0001"]);
+    let said = stage.agency(&[
+        "task",
+        "new",
+        "--title",
+        "x",
+        "--assignee",
+        "codex",
+        "--depends-on",
+        "T0099",
+    ]);
+    assert!(said.code == 1 && said.err.contains("T0099"), "{}", said.err);
+    refused(&stage, &["task", "start", "T0002"], "T0001 is NEW");
+    stage.ok(&["task", "cancel", "T0001"]);
+    refused(&stage, &["task", "start", "T0002"], "T0001 is CANCELED");
+    let third = task(&stage, &["--depends-on", "T0002"]);
+    let text = stage.read(second.to_str().unwrap()).unwrap();
+    stage.write(second.to_str().unwrap(), text.replace("- \"T0001\"", "- \"T0003\""));
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0);
+    let told = stage.json(&["escalations", "--json"]).to_string();
+    assert!(told.contains("leads back to"), "a circle is refused: {told}");
+    assert_eq!(status(&stage, &third), "NEW");
+}
+
+// covers: AG-04, AG-33
+#[test]
+fn every_field_has_a_flag_and_every_task_its_sections() {
+    let stage = board();
+    stage.write(
+        ".kodingx/RISKS.md",
+        "### R-001: x\n**Priority:** P2\n**Status:** OPEN\n**Linked Tasks:**\n",
+    );
+    task(&stage, &[]);
+    let title =
+        "Fix: \"quotes\", 'colons': #hash & emoji 🚀 --- {braces} [x] *a* &b !c | > % @ `d`";
+    let words = [
+        "task",
+        "new",
+        "--title",
+        title,
+        "--assignee",
+        "claude_code",
+        "--priority",
+        "P0",
+        "--dod-profile",
+        "tiny",
+        "--must-touch",
+        "src/**",
+        "--may-touch",
+        "tests/**",
+        "--must-not-touch",
+        "db/**",
+        "--acceptance",
+        "It: works",
+        "--acceptance",
+        "- \"always\"",
+        "--constraint",
+        "no schema",
+        "--context-file",
+        "src/a.ts",
+        "--label",
+        "bug",
+        "--depends-on",
+        "T0001",
+        "--risk",
+        "R-001",
+        "--ref",
+        "github_issue=#123",
+        "--ref",
+        "jira=PROJ-456",
+        "--problem",
+        "It is broken.",
+        "--notes",
+        "Take care.",
+    ];
+    let out = stage.ok(&words);
+    assert!(out.starts_with("T0002  .kodingx/inbox/claude_code/20"), "{out}");
+    let shown = stage.json(&["task", "show", "T0002", "--json"]);
+    assert_eq!(shown["title"], title);
+    assert_eq!(shown["acceptance"], serde_json::json!(["It: works", "- \"always\""]));
+    assert_eq!(
+        shown["external_refs"],
+        serde_json::json!({"github_issue": "#123", "jira": "PROJ-456"})
+    );
+    assert_eq!(
+        (shown["risks"][0].as_str(), shown["depends_on"][0].as_str()),
+        (Some("R-001"), Some("T0001"))
+    );
+    let body = shown["body"].as_str().unwrap();
+    for part in
+        ["## Problem\nIt is broken.", "## Expected Outcome\n- It: works", "## Notes\nTake care."]
+    {
+        assert!(body.contains(part), "{body}");
+    }
+    for (bad, code) in [("two\nlines", 2), ("  ", 2)] {
+        assert_eq!(
+            stage.agency(&["task", "new", "--title", bad, "--assignee", "codex"]).code,
+            code,
+            "{bad:?}"
+        );
+    }
+    for bad in ["../x", "UPPER", "a/b", ""] {
+        assert_eq!(
+            stage.agency(&["task", "new", "--title", "x", "--assignee", bad]).code,
+            2,
+            "{bad:?}"
+        );
+    }
+    assert_eq!(
+        stage
+            .agency(&["task", "new", "--title", "x", "--assignee", "codex", "--may-touch", "../x"])
+            .code,
+        2
+    );
+    assert_eq!(stage.agency(&["task", "list"]).code, 0);
+    stage.ok(&["assign", "codex", "--title", "Another"]);
+    assert_eq!(
+        stage.json(&["task", "list", "--status", "ASSIGNED", "--json"]).as_array().unwrap().len(),
+        1
+    );
+}
+
+// covers: AG-21
+#[test]
+fn finished_tasks_are_archived_and_come_back() {
+    let stage = board();
+    let old = task(&stage, &[]);
+    let active = task(&stage, &[]);
+    stage.ok(&["task", "cancel", "T0001"]);
+    stage.ok(&["task", "start", "T0002"]);
+    for file in [&old, &active] {
+        let text = stage.read(file.to_str().unwrap()).unwrap();
+        let year = &text[text.find("created_at: ").unwrap() + 12..][..4];
+        stage.write(
+            file.to_str().unwrap(),
+            text.replace(&format!("created_at: {year}"), "created_at: 2020"),
+        );
+    }
+    let moved = stage.json(&["archive", "--older-than", "30", "--json"]);
+    assert_eq!(moved.as_array().unwrap().len(), 1, "nothing active is archived: {moved}");
+    assert!(stage.read(old.to_str().unwrap()).is_none());
+    assert!(
+        stage.json(&["archive", "--older-than", "30", "--json"]).as_array().unwrap().is_empty()
+    );
+    let summary = |stage: &Stage| {
+        stage.json(&["status", "--json"])["repos"][0]["protocols"][0]["summary"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(summary(&stage), "1 IN_PROGRESS");
+    stage.ok(&["archive", "--restore", "T0001"]);
+    assert_eq!(summary(&stage), "1 IN_PROGRESS · 1 CANCELED");
+    stage.ok(&["archive", "--older-than", "30"]);
+    assert!(
+        stage.ok(&["task", "new", "--title", "x", "--assignee", "codex"]).starts_with("T0003"),
+        "an archived id is not given again"
+    );
+}
+
+// covers: AG-05, DM-13, AG-21
+#[test]
+fn a_clone_is_nobodys_until_it_is_adopted() {
+    let stage = board();
+    let file = task(&stage, &[]);
+    stage.git(&["add", "-A"]);
+    stage.git(&["commit", "--quiet", "-m", "tasks"]);
+    stage.git_in(&stage.at(""), &["clone", "--quiet", "repo", "clone"]);
+    let clone = stage.at("clone");
+    let said = stage.agency_in(&clone, &["task", "start", "T0001"]);
+    assert!(said.code == 1 && said.err.contains("agency adopt"), "{}", said.err);
+    let status = stage.agency_in(&clone, &["status"]);
+    assert!(status.out.contains("1 NEW"), "{}", status.out);
+    assert_eq!(stage.agency_in(&clone, &["adopt"]).code, 0);
+    assert_eq!(stage.agency_in(&clone, &["task", "start", "T0001"]).code, 0);
+    let copy =
+        std::fs::copy(clone.join(&file), clone.join(&file).with_file_name("T0001-1111-twin.md"));
+    copy.unwrap();
+    let twin = stage.agency_in(&clone, &["task", "cancel", "T0001"]);
+    assert!(twin.code == 1 && twin.err.contains("AG-05"), "{}", twin.err);
+}

@@ -1,0 +1,277 @@
+//! Making a board: what `init` and `install` write, what they leave alone, and that a second time changes nothing.
+
+use super::board;
+use crate::e2e::stage::Stage;
+use crate::scenarios::files_below;
+use agency::protocol::board::adapters::{CONTRACTS, Tool};
+use std::collections::BTreeMap;
+
+fn files(stage: &Stage) -> BTreeMap<String, Vec<u8>> {
+    let mut files = files_below(&stage.repo());
+    files.retain(|path, _| !path.starts_with(".git/"));
+    files
+}
+
+// covers: AG-01, AG-02, AG-24, AG-33
+#[test]
+fn init_makes_the_whole_layout_once() {
+    let stage = Stage::new("exit 0");
+    stage.write("package.json", r#"{"scripts":{"test":"node --test"}}"#);
+    let words = [
+        "init",
+        "--orchestrator",
+        "claude-code",
+        "--builders",
+        "claude-code,codex,gemini",
+        "--license-mode",
+        "dual",
+        "--role-mode",
+        "ai_first",
+    ];
+    stage.ok(&words);
+    let made = files(&stage);
+    for path in [
+        "agency.json",
+        "PROTOCOL.md",
+        "STATE.md",
+        "RISKS.md",
+        "DECISIONS.md",
+        "dod/profiles/node.yml",
+        "dod/profiles/generic.yml",
+        "agents/codex.md",
+        "templates/task.md",
+        "templates/report.md",
+        "templates/audit.md",
+    ] {
+        let text = made.get(&format!(".kodingx/{path}")).unwrap_or_else(|| panic!("no {path}"));
+        let text = String::from_utf8_lossy(text);
+        assert!(
+            text.contains("license_mode=dual") && text.contains(env!("CARGO_PKG_VERSION")),
+            "{path}: {text}"
+        );
+    }
+    for folder in ["inbox/claude-code", "inbox/codex", "outbox/gemini", "verify"] {
+        assert!(stage.repo().join(".kodingx").join(folder).is_dir(), "no {folder}");
+    }
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&made[".kodingx/agency.json"]).unwrap();
+    for field in [
+        "protocol",
+        "project",
+        "created_at",
+        "license_mode",
+        "orchestrator",
+        "builders",
+        "task_id_strategy",
+    ] {
+        assert!(!manifest[field].is_null(), "no {field}");
+    }
+    assert_eq!(
+        (manifest["orchestrator"].as_str(), manifest["environment"].as_str()),
+        (Some("claude_code"), Some("node"))
+    );
+    assert!(
+        !manifest["defaults"]["timezone"].is_null()
+            && manifest["defaults"]["dod_profile"] == "auto"
+    );
+    let checked = stage.agency(&["check"]);
+    let fine = checked.err.matches('✓').count();
+    assert_eq!((checked.code, fine), (0, 8), "{}{}", checked.out, checked.err);
+    stage.ok(&words);
+    stage.ok(&["init"]);
+    assert_eq!(files(&stage), made, "a second time changes nothing");
+    assert_eq!(
+        stage.git(&["log", "--format=%s"]),
+        "the owner's first commit",
+        "and nothing is committed"
+    );
+}
+
+// covers: AG-02
+#[test]
+fn wrong_inputs_are_named_and_nothing_is_made() {
+    let stage = Stage::new("exit 0");
+    for (flag, value) in [
+        ("--orchestrator", "emacs"),
+        ("--builders", "../x"),
+        ("--license-mode", "gpl"),
+        ("--role-mode", "boss"),
+        ("--timezone", "Mars/Base"),
+        ("--id-strategy", "random"),
+    ] {
+        let said = stage.agency(&["init", flag, value]);
+        assert!(said.code == 2 && said.err.contains(value), "{flag}: {}", said.err);
+        assert!(!stage.repo().join(".kodingx").exists());
+    }
+}
+
+// covers: AG-03, AG-32
+#[test]
+fn every_tool_gets_its_rules_where_it_reads_them() {
+    for tool in Tool::ALL {
+        let stage = Stage::new("exit 0");
+        let path = stage.repo().join(tool.file());
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mine = tool == Tool::Other || tool == Tool::ClaudeCode;
+        if mine {
+            std::fs::write(&path, "# Mine\n\nmy own rules\n").unwrap();
+        }
+        stage.ok(&["init", "--orchestrator", tool.word(), "--builders", "codex"]);
+        let text = std::fs::read_to_string(&path).unwrap();
+        for (heading, words) in CONTRACTS {
+            assert!(
+                text.contains(&format!("## {heading}")) && text.contains(words),
+                "{}: {heading}",
+                tool.word()
+            );
+        }
+        let head = match tool {
+            Tool::Cursor => "---\ndescription: ",
+            Tool::Continue => "---\nname: ",
+            Tool::Windsurf | Tool::Antigravity => "---\ntrigger: always_on\n---\n",
+            Tool::ClaudeCode | Tool::Other => "# Mine\n\nmy own rules\n",
+            Tool::Aider => "<!-- agency:begin -->",
+        };
+        assert!(text.starts_with(head), "{}: {text}", tool.word());
+        assert!(text.len() < 12_000, "Windsurf and Antigravity read no more");
+        if tool == Tool::Cursor {
+            assert!(
+                text.contains("alwaysApply: true")
+                    && text.contains("Mark DONE only when verify passes")
+                    || text.contains("only when verify passes")
+            );
+        }
+        if tool == Tool::Aider {
+            assert!(stage.read(".aider.conf.yml").unwrap().contains("CONVENTIONS.md"));
+        }
+        std::fs::write(
+            &path,
+            format!("{}\nand below\n", text.replace("## Role\n", "## Role\nforged\n")),
+        )
+        .unwrap();
+        stage.ok(&["init", "--orchestrator", tool.word(), "--builders", "codex"]);
+        let again = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(
+            again,
+            format!("{text}\nand below\n"),
+            "the region is made anew, the rest is kept"
+        );
+    }
+}
+
+// covers: AG-22, AG-21
+#[test]
+fn install_changes_only_what_the_table_allows() {
+    let stage = Stage::new("exit 0");
+    let old = [
+        (".cursorrules", "my rules\n"),
+        (".cursor/rules/style.mdc", "---\nalwaysApply: true\n---\nstyle\n"),
+        ("CLAUDE.md", "# Claude\n"),
+        (".github/workflows/ci.yml", "on: push\n"),
+        ("Makefile", "test:\n\ttrue\n"),
+        ("package.json", "{\"name\":\"x\"}\n"),
+        (".gitignore", "*.log\n"),
+    ];
+    old.iter().for_each(|(path, text)| stage.write(path, text));
+    stage.git(&["add", "-A"]);
+    stage.git(&["commit", "--quiet", "-m", "a project"]);
+    stage.ok(&["install", "--orchestrator", "cursor", "--builders", "codex"]);
+    let changed = stage.git(&["diff", "--name-only"]);
+    assert_eq!(changed, ".cursorrules\nCLAUDE.md", "appended to, and nothing else");
+    for path in [".cursorrules", "CLAUDE.md"] {
+        let removed = stage.git(&["diff", "--numstat", "--", path]);
+        assert!(removed.split('\t').nth(1) == Some("0"), "only added lines: {removed}");
+    }
+    let new = stage.git(&["ls-files", "--others", "--exclude-standard"]);
+    assert!(
+        new.lines().all(|path| path.starts_with(".kodingx/") || path == ".cursor/rules/agency.mdc"),
+        "{new}"
+    );
+    assert_eq!(stage.git(&["log", "--format=%s"]).lines().count(), 2, "no commit");
+    let before = files(&stage);
+    let second = stage.agency(&["install"]);
+    assert!(second.code == 1 && second.err.contains("--force"), "{}", second.err);
+    assert_eq!(files(&stage), before, "a second install changes nothing");
+    stage.write(".kodingx/PROTOCOL.md", "somebody's\n");
+    stage.write(".kodingx/RISKS.md", "# My risks\n");
+    let forced = stage.ok(&[
+        "install",
+        "--force",
+        "--orchestrator",
+        "cursor",
+        "--builders",
+        "codex",
+        "--ci",
+    ]);
+    assert!(forced.contains("changed  .kodingx/PROTOCOL.md"), "it says what it replaces: {forced}");
+    assert!(forced.contains("new      .github/workflows/agency.yml"), "{forced}");
+    assert_eq!(
+        stage.read(".kodingx/RISKS.md").unwrap(),
+        "# My risks\n",
+        "what people write is kept"
+    );
+}
+
+// covers: AG-21
+#[test]
+fn a_minimal_board_grows_part_by_part() {
+    let stage = Stage::new("exit 0");
+    stage.write("Cargo.toml", "");
+    stage.ok(&["install", "--minimal", "--builders", "codex"]);
+    let made: Vec<String> =
+        files(&stage).into_keys().filter(|path| path.starts_with(".kodingx")).collect();
+    assert_eq!(made, [".kodingx/STATE.md", ".kodingx/agency.json"]);
+    assert!(
+        stage.repo().join(".kodingx/inbox").is_dir()
+            && stage.repo().join(".kodingx/outbox").is_dir()
+    );
+    stage.ok(&["upgrade", "--add", "dod-profiles"]);
+    assert!(stage.read(".kodingx/dod/profiles/rust.yml").unwrap().contains("cargo test"));
+    assert_eq!(stage.agency(&["upgrade", "--add", "everything"]).code, 2);
+    assert_eq!(stage.agency(&["upgrade"]).code, 2);
+    stage.ok(&["upgrade", "--full"]);
+    assert!(stage.read("AGENTS.md").is_some() && stage.read(".kodingx/RISKS.md").is_some());
+    assert_eq!(stage.agency(&["check"]).code, 0);
+    assert!(stage.ok(&["upgrade", "--full"]).contains("nothing to change"));
+}
+
+// covers: AG-21, AG-26
+#[test]
+fn other_versions_are_told_apart() {
+    let stage = board();
+    assert!(stage.ok(&["migrate", "--to", "agency/1.0"]).contains("already"));
+    let unknown = stage.agency(&["migrate", "--to", "agency/9.0"]);
+    assert!(unknown.code == 2 && unknown.err.contains("agency/9.0"), "{}", unknown.err);
+    let manifest = stage.read(".kodingx/agency.json").unwrap();
+    stage.write(".kodingx/agency.json", manifest.replace("agency/1.0", "agency/2.0"));
+    let frozen = stage.agency(&["task", "new", "--title", "x", "--assignee", "codex"]);
+    assert!(frozen.code == 1 && frozen.err.contains("agency migrate"), "{}", frozen.err);
+    assert_eq!(stage.agency(&["check"]).code, 1);
+    stage.write(".kodingx/agency.json", manifest.replacen("agency/1.0", "agency/1.4", 1));
+    stage.ok(&["migrate", "--to", "agency/1.0"]);
+    assert_eq!(stage.read(".kodingx/agency.json").unwrap(), manifest);
+}
+
+// covers: AG-24
+#[test]
+fn check_names_each_item_that_does_not_hold() {
+    let stage = board();
+    stage.write(".kodingx/inbox/codex/2026-01-31/notes.md", "hello");
+    stage.write(".kodingx/inbox/codex/2026-01-31/T0001-1010-x.md", "---\nid: T0001\n---\n");
+    stage.write(".kodingx/dod/profiles/bad.yml", "name: other\n");
+    stage.write("AGENTS.md", "nothing of ours");
+    let said = stage.agency(&["check"]);
+    assert_eq!(said.code, 1);
+    for words in [
+        "notes.md: is not a name of §4",
+        "T0001-1010-x.md:2",
+        "no `scope`",
+        "bad.yml:1",
+        "AGENTS.md: has no region",
+    ] {
+        assert!(said.out.contains(words), "no {words} in {}", said.out);
+    }
+    let json = stage.agency(&["check", "--json"]);
+    let found: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert!(found.as_array().unwrap().len() > 8, "{found}");
+}
