@@ -5,6 +5,7 @@
 
 pub mod adapters;
 pub mod artifact;
+mod building;
 pub mod check;
 mod command;
 mod decide;
@@ -17,6 +18,7 @@ mod memory;
 mod moves;
 pub mod names;
 pub mod profile;
+mod prompt;
 pub mod region;
 pub mod report;
 pub mod risks;
@@ -27,12 +29,17 @@ pub mod table;
 mod tamper;
 pub mod task;
 mod tell;
+mod verifying;
+mod work;
 
 use super::{Protocol, Status};
-use crate::model::{Decision, Interest, Now, RelPath, Shape, Wake, WatchedFile, WatchedTree};
+use crate::model::{
+    Decision, Interest, MergeStyle, Now, RelPath, Seat, Shape, Wake, WatchedFile, WatchedTree,
+};
 use index::{FIXED, Index, TREES};
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 pub const NAME: &str = "board";
 pub const PROTOCOL: &str = "agency/1.0";
@@ -48,20 +55,69 @@ pub struct Place {
 }
 
 /// What the owner's configuration says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Seats that can be started; every other assignee is a person (AG-28).
     pub agents: BTreeSet<String>,
+    /// Whom a seat really means, where it is not the agent of its own name.
+    pub roles: BTreeMap<String, String>,
+    pub auditor: String,
+    /// Runs at a time in this repository.
+    pub parallel: u32,
+    pub setup: Vec<String>,
+    pub copy: Vec<RelPath>,
+    pub disk_floor: u64,
+    /// `None`: the branch is left for a pull request.
+    pub merge: Option<MergeStyle>,
+    pub verify_timeout: Duration,
+    /// Tries after the first and the first wait between them, for each seat.
+    pub tries: BTreeMap<String, (u32, Duration)>,
+    /// The system that commands run on.
+    pub os: &'static str,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            agents: BTreeSet::new(),
+            roles: BTreeMap::new(),
+            auditor: "gemini".to_owned(),
+            parallel: 2,
+            setup: Vec::new(),
+            copy: Vec::new(),
+            disk_floor: 0,
+            merge: Some(MergeStyle::Squash),
+            verify_timeout: Duration::from_secs(30 * 60),
+            tries: BTreeMap::new(),
+            os: "linux",
+        }
+    }
+}
+
+impl Limits {
+    fn tries_of(&self, seat: &Seat) -> (u32, Duration) {
+        self.tries.get(seat.as_str()).copied().unwrap_or((2, Duration::from_secs(30)))
+    }
+
+    /// AG-10: two seats may be the same agent.
+    fn same_agent(&self, a: &Seat, b: &Seat) -> bool {
+        let real = |seat: &Seat| {
+            self.roles.get(seat.as_str()).cloned().unwrap_or_else(|| seat.as_str().to_owned())
+        };
+        real(a) == real(b)
+    }
 }
 
 pub struct Board {
+    limits: Limits,
     place: Place,
     index: Index,
 }
 
 impl Board {
     pub fn new(place: Place, limits: Limits) -> Self {
-        Self { place, index: Index::new(limits.agents) }
+        let index = Index::new(limits.agents.clone());
+        Self { limits, place, index }
     }
 }
 

@@ -3,8 +3,8 @@
 use super::Workspace;
 use super::slot::Slot;
 use crate::capacity::micro_usd;
-use crate::config::Config;
-use crate::model::{FileSeen, FileState, Interest, Seat};
+use crate::config::{Config, Merge};
+use crate::model::{FileSeen, FileState, Interest, MergeStyle, Seat};
 use crate::protocol::Protocol;
 use crate::protocol::board::{self, Board};
 use crate::protocol::codifica::{self, Codifica, Desk};
@@ -78,7 +78,26 @@ fn desk(place: &Place, config: &Config, program: &Path) -> Desk {
 fn board_limits(config: &Config) -> board::Limits {
     let agents = config.agents.keys().cloned();
     let seats = config.roles.keys().map(|seat| seat.as_str().to_owned());
-    board::Limits { agents: agents.chain(seats).collect() }
+    let roles = config.roles.iter().map(|(seat, agent)| (seat.as_str().to_owned(), agent.clone()));
+    let tries =
+        config.agents.iter().map(|(name, agent)| (name.clone(), (agent.retries, agent.backoff)));
+    let wanted = &config.board;
+    board::Limits {
+        agents: agents.chain(seats).collect(),
+        roles: roles.collect(),
+        auditor: wanted.auditor.clone(),
+        parallel: config.limits.per_repo.min(config.limits.parallel),
+        setup: wanted.setup.clone(),
+        copy: wanted.copy.clone(),
+        disk_floor: wanted.disk_floor,
+        merge: match wanted.merge {
+            Merge::Squash => Some(MergeStyle::Squash),
+            Merge::None => None,
+        },
+        tries: tries.collect(),
+        os: std::env::consts::OS,
+        ..board::Limits::default()
+    }
 }
 
 fn loop_limits(config: &Config) -> Limits {

@@ -4,6 +4,7 @@ mod documents;
 mod ids;
 mod importing;
 mod moving;
+mod running;
 mod setup;
 mod verifying;
 

@@ -223,7 +223,14 @@ impl Ask<'_> {
         let mut moves = Moves::new(self.it, self.now);
         let known = moves.to(self.id, to, why);
         known.verified = None;
+        let run = known.work.as_mut().and_then(|work| {
+            work.back_to_builder(why);
+            work.run.clone().filter(|_| to.is_over())
+        });
         moves.into(&mut decision, Some(row.id));
+        if let Some(run) = run {
+            decision.effect(Effect::Stop { run, why: format!("{} was canceled", self.id) });
+        }
         Outcome::Done(decision, format!("{} is {} ({})", self.id, to.word(), row.id))
     }
 
@@ -265,6 +272,12 @@ impl Ask<'_> {
             return self.no_row(Status::Done);
         };
         let known = index.known(self.id, self.now.wall);
+        if known.work.is_some() {
+            return Outcome::No(format!(
+                "we work on {} ourselves: it is DONE when its verify has passed and it is merged (AG-14)",
+                self.id
+            ));
+        }
         if known.report.is_none() && index.report_of(self.id).is_none() {
             return Outcome::No(format!("{} has no valid report; DONE needs one (AG-11)", self.id));
         }

@@ -2,14 +2,14 @@
 
 use super::memory::WayOut;
 use super::tell::{self, Reason};
-use super::{Board, command, judge, manifest, tamper};
+use super::{Board, command, judge, manifest, tamper, work};
 use crate::model::{Builder, Deadline, Decision, Effect, FileState, Now, Severity};
 
 pub(super) fn decide(it: &Board, now: Now) -> Decision {
     if it.index.is_busy() {
         return Decision::default();
     }
-    let duties: [fn(&Board, Now) -> Option<Decision>; 7] = [
+    let duties: [fn(&Board, Now) -> Option<Decision>; 8] = [
         command::answer,
         stranger,
         failure,
@@ -17,6 +17,7 @@ pub(super) fn decide(it: &Board, now: Now) -> Decision {
         tamper::repair,
         judge::task_file,
         judge::report,
+        work::go,
     ];
     let decision = duties.iter().find_map(|duty| duty(it, now)).unwrap_or_default();
     if decision.is_quiet() {
@@ -87,8 +88,11 @@ fn frozen(it: &Board, _: Now) -> Option<Decision> {
 }
 
 /// An effect of ours failed: the owner must look.
-fn failure(it: &Board, _: Now) -> Option<Decision> {
+fn failure(it: &Board, now: Now) -> Option<Decision> {
     let (effect, failure) = it.index.failed.as_ref()?;
+    if let Some(step) = work::owner_of(it, effect, now) {
+        return Some(step.failed(effect, failure.kind, &failure.said));
+    }
     let doing = effect.doing();
     let mut reason =
         Reason::new("DM-10", doing.clone(), format!("{doing} failed: {}", failure.said));
@@ -101,7 +105,7 @@ fn failure(it: &Board, _: Now) -> Option<Decision> {
 /// The next moment at which time alone changes the answer.
 fn deadline(it: &Board, now: Now) -> Option<Deadline> {
     it.index.memory.ours.as_ref()?;
-    tamper::deadline(it, now)
+    Deadline::earlier(tamper::deadline(it, now), work::deadline(it, now))
 }
 
 impl Board {

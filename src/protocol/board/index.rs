@@ -10,7 +10,7 @@ use super::task::{self, Priority, Task};
 use super::{Board, artifact, risks, state};
 use crate::model::{
     Checkout, Command, Decision, Digest, Effect, Fact, Failure, FileSeen, FileState, Key, Query,
-    Rejection, RelPath, RunEvent, Wake,
+    Rejection, RelPath, RunEnd, RunEvent, RunId, TreeRef, Wake,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,6 +45,12 @@ pub(super) struct Index {
     /// Answers that the command under way has asked for.
     pub(super) answers: Vec<(Key, Query, Fact)>,
     pub(super) failed: Option<(Effect, Failure)>,
+    /// Tasks that may begin, P0 first.
+    pub(super) ready: BTreeSet<(Priority, TaskId)>,
+    /// Ends of runs that memory does not know yet.
+    pub(super) ended: BTreeMap<RunId, RunEnd>,
+    /// Trees in which one run may be started now.
+    pub(super) granted: BTreeSet<TreeRef>,
     pub(super) commands: Vec<Command>,
 }
 
@@ -84,9 +90,12 @@ impl Index {
         match wake {
             Wake::File(file) => self.absorb_file(file),
             Wake::Checkout(checkout) => self.checkout = Some(checkout.clone()),
-            Wake::Run(RunEvent::Started { .. } | RunEvent::Ended(_))
-            | Wake::Deadline
-            | Wake::Leased { .. } => {}
+            Wake::Run(RunEvent::Started { .. }) | Wake::Deadline => {}
+            Wake::Run(RunEvent::Ended(end)) => {
+                self.answers.clear();
+                self.ended.insert(end.run.clone(), end.clone());
+            }
+            Wake::Leased { tree } => drop(self.granted.insert(tree.clone())),
             Wake::Fact { key, value } => self.absorb_fact(key, value),
             Wake::Decided(decision) => self.absorb_decided(decision),
             Wake::Done { key } => self.absorb_done(key),
@@ -176,12 +185,20 @@ impl Index {
     fn absorb_decided(&mut self, decision: &Decision) {
         let Touched { tasks, papers, all } = self.memory.take(decision);
         self.failed = None;
-        if decision.effects.iter().any(|keyed| matches!(keyed.effect, Effect::Reply { .. })) {
+        // What a decision was made on must not move the next one.
+        if !decision.only_asks() || decision.memo.iter().any(|memo| memo.name.starts_with("task/"))
+        {
             self.answers.clear();
         }
+        let memory = &self.memory;
+        self.ended.retain(|run, _| memory.is_running(run));
         for keyed in &decision.effects {
             if let Effect::Reply { command, .. } = &keyed.effect {
                 self.commands.retain(|known| known.id != *command);
+            } else if let Effect::Spawn(spawn) = &keyed.effect {
+                self.granted.remove(&spawn.tree);
+            } else if let Effect::Release { tree } = &keyed.effect {
+                self.granted.remove(tree);
             }
             self.in_flight.insert(keyed.key.clone(), keyed.effect.clone());
         }
@@ -213,6 +230,10 @@ impl Index {
             let digest = Digest::of(&bytes);
             if path.as_str().starts_with(INBOX) {
                 self.file_task(&path, Some(Bytes { bytes, digest }));
+            } else if let Some(place) = Place::parse(path.as_str())
+                && place.kind == PlaceKind::Report
+            {
+                self.file_report(&place.id, &path, Some(Bytes { bytes, digest }));
             } else {
                 // What lies there now is for the next look to say.
                 self.files.remove(&path);
@@ -222,6 +243,9 @@ impl Index {
 
     /// Puts a task into its column.
     fn refile(&mut self, id: &TaskId) {
+        if let Some((_, priority)) = self.filed.get(id) {
+            self.ready.remove(&(*priority, id.clone()));
+        }
         let now = self.status_of(id).zip(self.priority_of(id));
         if let Some((status, priority)) = self.filed.remove(id)
             && let Some(column) = self.columns.get_mut(&status)
@@ -231,7 +255,24 @@ impl Index {
         if let Some((status, priority)) = now {
             self.columns.entry(status).or_default().insert((priority, id.clone()));
             self.filed.insert(id.clone(), (status, priority));
+            if status == Status::Assigned && self.may_begin(id) {
+                self.ready.insert((priority, id.clone()));
+            }
         }
+    }
+
+    /// A valid task of an agent's whose dependencies are all DONE.
+    fn may_begin(&self, id: &TaskId) -> bool {
+        let Some((path, _)) = self.find(id) else { return false };
+        let refused = self.memory.refused.contains_key(path);
+        self.task(id).is_some_and(|task| {
+            !refused && !self.is_person(&task.assignee) && self.waits_for(task).is_empty()
+        })
+    }
+
+    pub(super) fn is_leasing(&self, tree: &TreeRef) -> bool {
+        let mut open = self.in_flight.values();
+        open.any(|effect| matches!(effect, Effect::Lease { tree: asked, .. } if asked == tree))
     }
 
     fn assess_all(&mut self) {

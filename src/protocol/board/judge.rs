@@ -124,6 +124,11 @@ fn objections(
             "a report for a task that exists and is valid",
         );
     };
+    if it.index.memory.working.contains(id) {
+        let wanted =
+            "the report of a task that we run, which is taken from its own worktree (AG-14)";
+        return refuse(format!("a report for {id} in the owner's tree"), wanted);
+    }
     if !same_agent(&report.agent, &task.assignee) {
         let wanted = format!("a report by {}, whose task it is", task.assignee);
         return refuse(format!("a report by {}", clip(&report.agent, 60)), &wanted);

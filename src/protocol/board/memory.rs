@@ -1,13 +1,18 @@
 //! What the board remembers across restarts: typed views of the memos that its own decisions carry. It decides nothing.
 
+use super::artifact::Ran;
 use super::names::TaskId;
+use super::risks::RiskCheck;
 use super::scope::Scope;
 use super::state::State;
 use super::table::Status;
-use crate::model::{Cause, Decision, Digest, Memo, RelPath, Timestamp, TreeId};
+use crate::model::{
+    Cause, CommitId, Decision, Digest, Memo, Moment, PlannedCommit, RelPath, RunId, Timestamp,
+    TreeId,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memory {
@@ -19,6 +24,8 @@ pub(super) struct Memory {
     pub(super) adopted: BTreeMap<TaskId, Status>,
     /// Tasks that we have moved.
     pub(super) tasks: BTreeMap<TaskId, Known>,
+    /// Those that we work on ourselves.
+    pub(super) working: BTreeSet<TaskId>,
     /// STATE.md's frontmatter as we wrote it last.
     pub(super) state: Option<State>,
     /// Documents that are refused, each with the digest that was judged.
@@ -58,6 +65,122 @@ pub(super) struct Known {
     pub(super) report: Option<Paper>,
     #[serde(default)]
     pub(super) verified: Option<Verified>,
+    /// What we do about it ourselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) work: Option<Work>,
+}
+
+/// Where the work on a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Stage {
+    /// It needs its worktree.
+    Prepare,
+    /// The owner's set-up commands run in it.
+    Setup,
+    /// Its builder is to work, or works.
+    Build,
+    /// The builder has ended; what it left is to be judged.
+    Built,
+    Audit,
+    Audited,
+    /// Its merge is to be planned, and the merged tree made ready to be verified.
+    Plan,
+    Verify,
+    /// Every command has run; merge it, or send it back.
+    Verified,
+    Merged,
+    /// Only the owner can go on with it.
+    Owner,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Work {
+    /// The name of its worktree.
+    pub(super) tree: String,
+    pub(super) branch: String,
+    /// Where the branch began.
+    pub(super) base: CommitId,
+    pub(super) stage: Stage,
+    pub(super) run: Option<RunId>,
+    /// Failed tries of this stage.
+    pub(super) tries: u32,
+    pub(super) not_before: Option<Moment>,
+    /// How often it was sent back.
+    pub(super) round: u32,
+    /// Why it was sent back, for the builder.
+    pub(super) reasons: Vec<String>,
+    /// Why the last try did not count, for whoever tries next.
+    pub(super) refused: Option<String>,
+    /// How the last run ended.
+    pub(super) last: String,
+    /// Set-up commands that have run in its tree.
+    pub(super) setup: usize,
+    /// The tree when the first builder began.
+    pub(super) start: Option<TreeId>,
+    /// The tree that was judged, and that the auditor saw.
+    pub(super) judged: Option<TreeId>,
+    /// The tip of its branch with all of it.
+    pub(super) head: Option<CommitId>,
+    /// The auditor's findings; none: PASS.
+    pub(super) verdict: Option<Vec<String>>,
+    pub(super) check: Option<Check>,
+}
+
+/// The verify of a merge that is not there yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Check {
+    /// The worktree that it runs in.
+    pub(super) tree: String,
+    /// What will be on the target branch if it passes.
+    pub(super) merge: Option<PlannedCommit>,
+    pub(super) profile: String,
+    pub(super) commands: Vec<String>,
+    /// Set-up commands that are to run first, and how many of them have.
+    pub(super) setups: usize,
+    pub(super) setup: usize,
+    pub(super) ran: Vec<Ran>,
+    /// The end of the output of a command that failed.
+    pub(super) output: String,
+    pub(super) weakened: Vec<String>,
+    pub(super) risks: RiskCheck,
+    pub(super) notes: Vec<String>,
+}
+
+impl Work {
+    pub(super) fn new(id: &TaskId, base: CommitId) -> Self {
+        Self {
+            tree: id.to_string(),
+            branch: format!("agency/{id}"),
+            base,
+            stage: Stage::Prepare,
+            run: None,
+            tries: 0,
+            not_before: None,
+            round: 0,
+            reasons: Vec::new(),
+            refused: None,
+            last: String::new(),
+            setup: 0,
+            start: None,
+            judged: None,
+            head: None,
+            verdict: None,
+            check: None,
+        }
+    }
+}
+
+impl Work {
+    /// The owner has spoken: the builder begins anew, with their words.
+    pub(super) fn back_to_builder(&mut self, why: &str) {
+        self.stage = if self.start.is_some() { Stage::Build } else { self.stage };
+        self.reasons = vec![why.to_owned()];
+        self.round = 0;
+        self.tries = 0;
+        self.not_before = None;
+        self.verdict = None;
+    }
 }
 
 /// A document that was judged.
@@ -102,7 +225,15 @@ pub(super) struct Proposal {
 
 impl Known {
     pub(super) fn new(status: Status, since: Timestamp) -> Self {
-        Self { status, since, reason: String::new(), scope: None, report: None, verified: None }
+        Self {
+            status,
+            since,
+            reason: String::new(),
+            scope: None,
+            report: None,
+            verified: None,
+            work: None,
+        }
     }
 }
 
@@ -145,7 +276,16 @@ impl Memory {
             ("epoch", _) => self.epoch = read(value).unwrap_or_default(),
             ("task", id) => {
                 let id = TaskId::parse(id).expect("BUG: a memo in the journal must be readable");
-                match read(value) {
+                let known: Option<Known> = read(value);
+                if known
+                    .as_ref()
+                    .is_some_and(|known| known.work.is_some() && known.status != Status::Blocked)
+                {
+                    self.working.insert(id.clone());
+                } else {
+                    self.working.remove(&id);
+                }
+                match known {
                     Some(known) => drop(self.tasks.insert(id.clone(), known)),
                     None => drop(self.tasks.remove(&id)),
                 }
@@ -161,6 +301,12 @@ impl Memory {
             }
             (other, _) => panic!("BUG: this version does not know the memo `{other}`"),
         }
+    }
+
+    /// A run that the work on some task waits for.
+    pub(super) fn is_running(&self, run: &RunId) -> bool {
+        let mut works = self.working.iter().filter_map(|id| self.tasks.get(id)?.work.as_ref());
+        works.any(|work| work.run.as_ref() == Some(run))
     }
 
     pub(super) fn is_held(&self) -> bool {

@@ -95,7 +95,7 @@ fn reports_are_judged_and_a_blocked_task_comes_back() {
             || told["what"].as_str().is_some(),
         "{told}"
     );
-    assert_eq!(status(&stage, &file), "NEW");
+    assert_eq!(status(&stage, &file), "ASSIGNED");
     stage.ok(&["task", "start", "T0001"]);
     report(&stage, &file, "BLOCKED", "reason: \"no access: to the database\"\n");
     assert_eq!(stage.start_with(&["--once"]).wait(), 0);

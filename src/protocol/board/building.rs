@@ -1,0 +1,352 @@
+//! A task's builder and its auditor: started with all they need, judged by what they left in the task's own tree.
+
+use super::memory::{Paper, Stage, Work};
+use super::moves::Moves;
+use super::names::{Place, PlaceKind, same_agent, seat};
+use super::report::{self, Says, Verdict};
+use super::scope::OURS;
+use super::table::Status;
+use super::work::Step;
+use super::{judge, prompt};
+use crate::model::{
+    Bytes, Change, Decision, Digest, Effect, Fact, Query, Rejection, RelPath, Seat, Snapshot,
+    TreeId,
+};
+
+/// How often a task may come back from auditor, verify or scope before the owner is asked (AG-09).
+const ROUNDS_MAX: u32 = 3;
+
+fn snapshot(step: &Step<'_>, label: &str, since: Option<TreeId>) -> Query {
+    let label = format!("board-{}-{label}-{}", step.id, step.work.round);
+    Query::Snapshot { tree: step.tree(), label, since }
+}
+
+/// The builder begins, once the tree is ours and we know how it looks.
+pub(super) fn start(step: &Step<'_>) -> Option<Decision> {
+    let who = step.seat();
+    if let Some(wait) = step.lease(&who, "builder") {
+        return Some(wait).filter(|decision| !decision.is_quiet());
+    }
+    let fact = match step.ask(snapshot(step, "start", None)) {
+        Ok(fact) => fact,
+        Err(ask) => return Some(*ask),
+    };
+    let Fact::Snapshot(now) = fact else {
+        return Some(step.again(Stage::Build, &format!("git: {fact:?}")));
+    };
+    let task = step.it.index.task(step.id)?;
+    let path = answer_path(step, PlaceKind::Report, &task.assignee)?;
+    let mut decision = step.it.builder();
+    let prompt = prompt::builder(step, task, &path);
+    let run =
+        step.spawn(&mut decision, step.tree(), (who, "builder", step.id.as_str()), prompt, None);
+    let start = step.work.start.clone().or_else(|| Some(now.tree.clone()));
+    step.keep(&mut decision, Work { run: Some(run), start, ..step.work.clone() });
+    Some(decision.finish())
+}
+
+/// Where its report or audit goes.
+fn answer_path(step: &Step<'_>, kind: PlaceKind, agent: &str) -> Option<String> {
+    let (path, _) = step.it.index.find(step.id)?;
+    let place = Place::parse(path.as_str())?;
+    Some(place.answer(kind, agent, &step.it.zone().date(step.now.wall)))
+}
+
+/// A document of this kind and task among what changed.
+fn written(step: &Step<'_>, changed: &[Change], kind: PlaceKind, agent: &str) -> Option<RelPath> {
+    let mut found = changed.iter().filter(|change| change.to.is_some()).map(|change| &change.path);
+    found
+        .rfind(|path| {
+            Place::parse(path.as_str()).is_some_and(|place| {
+                place.kind == kind && place.id == *step.id && same_agent(&place.agent, agent)
+            })
+        })
+        .cloned()
+}
+
+/// The builder has ended: report, scope, commit, all from its own tree.
+pub(super) fn look(step: &Step<'_>) -> Option<Decision> {
+    let fact = match step.ask(snapshot(step, "left", step.work.start.clone())) {
+        Ok(fact) => fact,
+        Err(ask) => return Some(*ask),
+    };
+    let Fact::Snapshot(left) = fact else {
+        return Some(step.again(Stage::Build, &format!("git: {fact:?}")));
+    };
+    let task = step.it.index.task(step.id)?;
+    let Some(path) = written(step, &left.changed, PlaceKind::Report, &task.assignee) else {
+        return Some(
+            step.again(Stage::Build, &format!("no report was written; the run {}", step.work.last)),
+        );
+    };
+    let fact = match step.ask(Query::Read { tree: step.tree(), path: path.clone() }) {
+        Ok(fact) => fact,
+        Err(ask) => return Some(*ask),
+    };
+    let Fact::File(Some(bytes)) = fact else {
+        return Some(step.again(Stage::Build, "the report cannot be read"));
+    };
+    // The report of an earlier round says nothing about this one.
+    if step.known.report.as_ref().is_some_and(|old| old.digest == Digest::of(&bytes.0)) {
+        return Some(step.again(Stage::Build, "the report is still the one of the round before"));
+    }
+    match report::parse(&bytes.0, &path) {
+        Err(problems) => Some(step.again(Stage::Build, &lines(&problems))),
+        Ok(report) => Some(reported(step, left, (path, bytes), &report)),
+    }
+}
+
+/// Our own folder is outside every task's change.
+fn outside_ours(changes: &[Change]) -> Vec<Change> {
+    changes.iter().filter(|change| !change.path.as_str().starts_with(OURS)).cloned().collect()
+}
+
+fn lines(problems: &[Rejection]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+fn reported(
+    step: &Step<'_>,
+    left: &Snapshot,
+    paper: (RelPath, &Bytes),
+    report: &report::Report,
+) -> Decision {
+    let (path, bytes) = paper;
+    if report.says == Says::Blocked {
+        let mut decision = step.it.builder();
+        let why = report.reason.clone().unwrap_or_default();
+        let mut moves = Moves::new(step.it, step.now);
+        let known = moves.to(step.id, Status::Blocked, &why);
+        known.report = Some(Paper { path: path.clone(), digest: Digest::of(&bytes.0) });
+        known.work = Some(Work { stage: Stage::Build, ..step.work.clone() });
+        decision.effect(Effect::Replace { path, bytes: bytes.clone(), seen: None });
+        moves.into(&mut decision, Some("TB4"));
+        decision.effect(Effect::Release { tree: step.tree() });
+        judge::propose(step.it, &mut decision, step.id, &report.follow_ups);
+        judge::tell_blocked(step.it, &mut decision, step.id, &why);
+        return decision.finish();
+    }
+    let code = outside_ours(&left.changed);
+    let scope = step.known.scope.clone().unwrap_or_default();
+    let verdict = scope.judge(code.iter().map(|change| &change.path));
+    if let Some((file, why)) = verdict.breaches.first() {
+        let reasons: Vec<String> = verdict
+            .breaches
+            .iter()
+            .map(|(file, why)| format!("`{file}` is outside the scope: {why}"))
+            .collect();
+        return send_back(step, "AG-13", &format!("`{file}`: {why}"), reasons);
+    }
+    commit(step, left, code, (path, bytes), report)
+}
+
+/// What the builder left, in one commit of ours on its branch; then it is ready for review.
+fn commit(
+    step: &Step<'_>,
+    left: &Snapshot,
+    code: Vec<Change>,
+    paper: (RelPath, &Bytes),
+    report: &report::Report,
+) -> Decision {
+    let (path, bytes) = paper;
+    // What an earlier round committed and this one took away again differs from that commit, not from the start.
+    let code = match step.work.judged.clone() {
+        None => code,
+        Some(judged) => match step.ask(snapshot(step, "since", Some(judged))) {
+            Ok(Fact::Snapshot(since)) => outside_ours(&since.changed),
+            Ok(fact) => return step.again(Stage::Build, &format!("git: {fact:?}")),
+            Err(ask) => return *ask,
+        },
+    };
+    let title = step.it.index.task(step.id).map(|task| task.title.clone()).unwrap_or_default();
+    let query = Query::Plan {
+        branch: step.work.branch.clone(),
+        parent: left.checkout.head.clone(),
+        take: code,
+        write: Vec::new(),
+        message: format!("{}: {title}\n", step.id),
+        date: step.now.wall,
+    };
+    // The date is part of the plan: an answer to the same plan of a moment ago counts.
+    let known = step.it.index.answers.iter().find_map(|(_, asked, fact)| match (asked, fact) {
+        (Query::Plan { branch, parent, .. }, Fact::Planned(planned))
+            if *branch == step.work.branch && *parent == left.checkout.head =>
+        {
+            Some(planned)
+        }
+        _ => None,
+    });
+    let Some(planned) = known else {
+        let mut decision = step.it.builder();
+        decision.effect(Effect::Ask { query });
+        return decision.finish();
+    };
+    let mut decision = step.it.builder();
+    let mut work = Work {
+        stage: Stage::Audit,
+        tries: 0,
+        not_before: None,
+        refused: None,
+        verdict: None,
+        judged: Some(left.tree.clone()),
+        ..step.work.clone()
+    };
+    if planned.changes.is_empty() {
+        work.head.clone_from(&left.checkout.head);
+    } else {
+        decision.effect(Effect::Commit(planned.clone()));
+        work.head = Some(planned.id.clone());
+    }
+    // Our own folder is no part of the task's commit: the report lives on in the owner's tree.
+    decision.effect(Effect::Replace { path: path.clone(), bytes: bytes.clone(), seen: None });
+    let mut moves = Moves::new(step.it, step.now);
+    let known = moves.to(step.id, Status::ReadyForReview, "its report is there");
+    known.report = Some(Paper { path, digest: Digest::of(&bytes.0) });
+    known.verified = None;
+    known.work = Some(work);
+    moves.into(&mut decision, Some("TB3"));
+    judge::propose(step.it, &mut decision, step.id, &report.follow_ups);
+    decision.finish()
+}
+
+/// Back to the builder with the reasons, at most three times; then the owner.
+pub(super) fn send_back(
+    step: &Step<'_>,
+    rule: &'static str,
+    why: &str,
+    reasons: Vec<String>,
+) -> Decision {
+    if step.work.round >= ROUNDS_MAX {
+        let why = format!("{ROUNDS_MAX} rounds did not put it right; last: {why}");
+        return if step.known.status == Status::InProgress {
+            step.give_up(rule, &why)
+        } else {
+            give_back(step, rule, &why)
+        };
+    }
+    let mut decision = step.it.builder();
+    let mut moves = Moves::new(step.it, step.now);
+    let row = if step.known.status == Status::ReadyForReview { Some("TB6") } else { None };
+    let known = moves.to(step.id, Status::InProgress, why);
+    known.verified = None;
+    let mut work =
+        Work { stage: Stage::Build, tries: 0, not_before: None, check: None, ..step.work.clone() };
+    work.round += 1;
+    work.reasons = reasons;
+    work.refused = None;
+    known.work = Some(work);
+    moves.into(&mut decision, row);
+    if let Some(check) = &step.work.check {
+        decision.effect(Effect::DropWorktree { name: check.tree.clone() });
+    }
+    let path = step
+        .it
+        .index
+        .find(step.id)
+        .map_or_else(|| RelPath::fixed(super::state::PATH), |(path, _)| path.clone());
+    decision.reject(Rejection::new(rule, &path, why, "work that passes scope, audit and verify"));
+    decision.finish()
+}
+
+/// READY_FOR_REVIEW has no way to BLOCKED: it goes back first, then it is blocked.
+fn give_back(step: &Step<'_>, rule: &'static str, why: &str) -> Decision {
+    step.ask_owner(
+        rule,
+        why,
+        format!("agency task request-changes {0} --reason …, or agency task cancel {0}", step.id),
+    )
+}
+
+/// The auditor begins: another agent than the builder, in the same tree, on the tree that was judged.
+pub(super) fn audit(step: &Step<'_>) -> Option<Decision> {
+    let auditor = Seat::new(seat(&step.it.limits.auditor));
+    let task = step.it.index.task(step.id)?;
+    if step.it.limits.same_agent(&auditor, &step.seat()) {
+        let why =
+            format!("the auditor `{auditor}` is the builder; another agent must look (AG-10)");
+        return Some(step.ask_owner("AG-10", &why, "set board.auditor to another agent than the builder, then agency task request-changes".to_owned()));
+    }
+    if let Some(wait) = step.lease(&auditor, "auditor") {
+        return Some(wait).filter(|decision| !decision.is_quiet());
+    }
+    let path = answer_path(step, PlaceKind::Audit, auditor.as_str())?;
+    let report = step.known.report.as_ref().map(|paper| paper.path.to_string()).unwrap_or_default();
+    let mut decision = step.it.builder();
+    let prompt = prompt::auditor(step, task, &report, &path);
+    let run = step.spawn(
+        &mut decision,
+        step.tree(),
+        (auditor, "auditor", step.id.as_str()),
+        prompt,
+        None,
+    );
+    step.keep(&mut decision, Work { run: Some(run), ..step.work.clone() });
+    Some(decision.finish())
+}
+
+/// AG-34: a verdict counts for the tree it saw, and only while that is the tree.
+pub(super) fn hear(step: &Step<'_>) -> Option<Decision> {
+    if let Some(heard) = &step.work.verdict {
+        return Some(match heard.as_slice() {
+            [] => step.to(Stage::Plan),
+            findings => send_back(
+                step,
+                "AG-10",
+                &format!("the auditor found: {}", findings.join("; ")),
+                findings.to_vec(),
+            ),
+        });
+    }
+    let fact = match step.ask(snapshot(step, "audited", step.work.judged.clone())) {
+        Ok(fact) => fact,
+        Err(ask) => return Some(*ask),
+    };
+    let Fact::Snapshot(after) = fact else {
+        return Some(step.again(Stage::Audit, &format!("git: {fact:?}")));
+    };
+    if let Some(change) =
+        after.changed.iter().find(|change| !change.path.as_str().starts_with(OURS))
+    {
+        let why = format!(
+            "`{}` changed while the auditor looked: its verdict is void (AG-34)",
+            change.path
+        );
+        return Some(step.ask_owner(
+            "AG-34",
+            &why,
+            format!("agency task request-changes {} --reason …", step.id),
+        ));
+    }
+    let auditor = seat(&step.it.limits.auditor);
+    let Some(path) = written(step, &after.changed, PlaceKind::Audit, &auditor) else {
+        return Some(
+            step.again(
+                Stage::Audit,
+                &format!("no verdict was written; the run {}", step.work.last),
+            ),
+        );
+    };
+    let fact = match step.ask(Query::Read { tree: step.tree(), path: path.clone() }) {
+        Ok(fact) => fact,
+        Err(ask) => return Some(*ask),
+    };
+    let Fact::File(Some(bytes)) = fact else {
+        return Some(step.again(Stage::Audit, "the audit cannot be read"));
+    };
+    match report::parse_audit(&bytes.0, &path) {
+        Ok(audit) => Some(heard(step, &audit, path, bytes)),
+        Err(problems) => Some(step.again(Stage::Audit, &lines(&problems))),
+    }
+}
+
+/// The verdict is remembered, and its document kept in the owner's tree with everything else about the task.
+fn heard(step: &Step<'_>, audit: &report::Audit, path: RelPath, bytes: &Bytes) -> Decision {
+    let mut decision = step.it.builder();
+    decision.effect(Effect::Replace { path, bytes: bytes.clone(), seen: None });
+    let verdict = match audit.verdict {
+        Verdict::Pass => Vec::new(),
+        Verdict::Fail => audit.findings.clone(),
+    };
+    step.keep(&mut decision, Work { verdict: Some(verdict), ..step.work.clone() });
+    decision.finish()
+}

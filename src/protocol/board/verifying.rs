@@ -1,0 +1,376 @@
+//! Verify and merge (spec 2 §11, AG-14, AG-18): the merge is planned in memory, that very tree is checked in a worktree of its own
+//! by the profile of the target's commit, then the branch moves by compare-and-swap.
+
+use super::artifact::{self, Artifact, NOT_RUN, Passed, Ran, TIMED_OUT};
+use super::memory::{Check, Paper, Stage, Verified, Work};
+use super::moves::Moves;
+use super::profile::{self, Profile, Signals};
+use super::scope::OURS;
+use super::state::LastVerify;
+use super::work::Step;
+use super::{PROTOCOL, building, risks};
+use crate::model::{
+    Bytes, CommandLine, CommitId, Decision, Digest, Effect, Fact, MergeStyle, Outcome,
+    PlannedCommit, Query, RelPath, RunEnd, Seat, TreeRef, clip, to_compare, weakened,
+};
+
+/// What of a failed command's output its builder sees.
+const TAIL_MAX: usize = 4000;
+
+/// The next set-up command of the owner's in the task's tree; after the last one the builder begins.
+pub(super) fn setup(step: &Step<'_>) -> Decision {
+    let Some(line) = step.it.limits.setup.get(step.work.setup) else {
+        return step.to(Stage::Build);
+    };
+    if step.work.tries > 2 {
+        return step.give_up(
+            "AG-14",
+            &format!("the set-up `{}` fails: {}", clip(line, 80), step.work.last),
+        );
+    }
+    let mut decision = step.it.builder();
+    let who = (Seat::new("setup"), "setup", step.id.as_str());
+    let run = step.spawn(&mut decision, step.tree(), who, String::new(), Some(command(step, line)));
+    step.keep(&mut decision, Work { run: Some(run), ..step.work.clone() });
+    decision.finish()
+}
+
+fn command(step: &Step<'_>, line: &str) -> CommandLine {
+    CommandLine { line: line.to_owned(), timeout_s: step.it.limits.verify_timeout.as_secs().max(1) }
+}
+
+/// The merge as it would be now, what it is checked by, and a worktree with exactly that.
+pub(super) fn plan(step: &Step<'_>) -> Option<Decision> {
+    match planned(step) {
+        Ok(decision) => Some(decision),
+        Err(ask) => Some(*ask),
+    }
+}
+
+/// Every question comes back as `Err`: it must be asked first.
+fn planned(step: &Step<'_>) -> Result<Decision, Box<Decision>> {
+    let ours = step.it.index.memory.ours.as_ref();
+    let Some(target) = ours.and_then(|ours| ours.branch.clone()) else {
+        return Ok(step.ask_owner(
+            "AG-14",
+            "there is no branch to merge into",
+            "check out the branch that tasks belong to, then agency init".to_owned(),
+        ));
+    };
+    let (Some(head), Fact::Tip(Some(tip))) =
+        (&step.work.head, step.ask(Query::Tip { name: format!("refs/heads/{target}") })?)
+    else {
+        return Ok(step.again(Stage::Plan, "the target branch is gone"));
+    };
+    let merge = match step.it.limits.merge {
+        None => None,
+        Some(style) => match merging(step, &target, tip, head, style)? {
+            Ok(planned) => Some(planned),
+            Err(decision) => return Ok(*decision),
+        },
+    };
+    let profile = match profile(step, tip)? {
+        Ok(profile) => profile,
+        Err(why) => return Ok(building::send_back(step, "AG-16", &why, vec![why.clone()])),
+    };
+    let wanted = Query::FileAt { commit: tip.clone(), path: RelPath::fixed(risks::PATH) };
+    let register = text_of(step.ask(wanted)?);
+    let named = step.it.index.task(step.id).map(|task| task.risks.clone()).unwrap_or_default();
+    let risk_check = risks::check(step.id, &named, &risks::parse(&register));
+    let loosened = loosened(step, merge.as_ref(), tip, &profile)?;
+    Ok(prepare(step, (merge, head), profile, risk_check, loosened))
+}
+
+fn merging(
+    step: &Step<'_>,
+    target: &str,
+    tip: &CommitId,
+    head: &CommitId,
+    style: MergeStyle,
+) -> Result<Result<PlannedCommit, Box<Decision>>, Box<Decision>> {
+    let title = step.it.index.task(step.id).map(|task| task.title.clone()).unwrap_or_default();
+    // The date of the move, not of the asking: the same question must stay the same.
+    let query = Query::Merge {
+        target: target.to_owned(),
+        onto: tip.clone(),
+        theirs: head.clone(),
+        style,
+        message: format!("{}: {title}\n\nAgency-Task: {}\n", step.id, step.id),
+        date: step.known.since,
+    };
+    let fact = step.ask(query)?;
+    if let Fact::Planned(planned) = fact {
+        return Ok(Ok(planned.clone()));
+    }
+    let Fact::Conflict(paths) = fact else {
+        let why = format!("the merge cannot be planned: {fact:?}");
+        return Ok(Err(Box::new(step.again(Stage::Plan, &why))));
+    };
+    let names: Vec<String> = paths.iter().take(20).map(|path| format!("`{path}`")).collect();
+    let why = format!("it conflicts with `{target}` in {}", names.join(", "));
+    let reason = format!("{why}: merge `{target}` into your branch and resolve it");
+    Ok(Err(Box::new(building::send_back(step, "AG-14", &why, vec![reason]))))
+}
+
+/// The text of a file, empty where there is none.
+fn text_of(fact: &Fact) -> String {
+    let bytes = if let Fact::File(Some(bytes)) = fact { &bytes.0[..] } else { &[] };
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The profile as the target's commit has it; `auto` by the files there.
+fn profile(step: &Step<'_>, tip: &CommitId) -> Result<Result<Profile, String>, Box<Decision>> {
+    let at = |path: &RelPath| {
+        let fact = step.ask(Query::FileAt { commit: tip.clone(), path: path.clone() })?;
+        let found = if let Fact::File(Some(bytes)) = fact { Some(bytes.0.clone()) } else { None };
+        Ok::<_, Box<Decision>>(found)
+    };
+    let task = step.it.index.task(step.id);
+    let wanted = task.map_or(profile::AUTO.to_owned(), |task| task.dod_profile.clone());
+    let board = match &step.it.index.manifest {
+        Some(Ok(manifest)) => manifest.dod_profile.clone(),
+        Some(Err(_)) | None => profile::AUTO.to_owned(),
+    };
+    let named = [wanted, board].into_iter().find(|name| name != profile::AUTO);
+    let mut found = std::collections::BTreeMap::new();
+    if named.is_none() {
+        for name in profile::SIGNALS {
+            if let Some(bytes) = at(&RelPath::fixed(name))? {
+                found.insert((*name).to_owned(), String::from_utf8_lossy(&bytes).into_owned());
+            }
+        }
+    }
+    let names: Vec<String> = found.keys().cloned().collect();
+    let detected =
+        profile::detect(&Signals { names: &names, read: &|name| found.get(name).cloned() });
+    let name = named.clone().or_else(|| detected.as_ref().map(|profile| profile.name.clone()));
+    let Some(path) = name.as_deref().and_then(profile::path_of) else {
+        return Ok(Err(
+            "`auto` found nothing to check by; the owner must name a profile (AG-31)".to_owned()
+        ));
+    };
+    Ok(match (at(&path)?, named, detected) {
+        (Some(bytes), ..) => profile::parse(&bytes, &path).map_err(|problems| {
+            problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        }),
+        (None, None, Some(detected)) => Ok(detected),
+        (None, ..) => Err(format!(
+            "`{path}` is in no commit of the target branch; the owner must commit it (AG-16)"
+        )),
+    })
+}
+
+/// AG-18: what of the change loosens its own checks.
+fn loosened(
+    step: &Step<'_>,
+    merge: Option<&PlannedCommit>,
+    tip: &CommitId,
+    profile: &Profile,
+) -> Result<Vec<String>, Box<Decision>> {
+    let Some(merge) = merge else { return Ok(Vec::new()) };
+    let changes: Vec<_> = merge
+        .changes
+        .iter()
+        .filter(|change| !change.path.as_str().starts_with(OURS))
+        .cloned()
+        .collect();
+    let paths = to_compare(&changes, &profile.commands);
+    if paths.is_empty() {
+        return Ok(Vec::new());
+    }
+    let fact = step.ask(Query::Sides { from: Some(tip.clone()), to: merge.tree.clone(), paths })?;
+    Ok(if let Fact::Sides(sides) = fact {
+        weakened(sides, &profile.commands)
+    } else {
+        vec![format!("the change could not be compared: {}", clip(&format!("{fact:?}"), 160))]
+    })
+}
+
+fn prepare(
+    step: &Step<'_>,
+    merge: (Option<PlannedCommit>, &CommitId),
+    profile: Profile,
+    risks: risks::RiskCheck,
+    weakened: Vec<String>,
+) -> Decision {
+    let mut decision = step.it.builder();
+    let (merge, head) = merge;
+    if let Some(old) = &step.work.check {
+        decision.effect(Effect::DropWorktree { name: old.tree.clone() });
+    }
+    let tree = format!("{}-verify-{}", step.work.tree, step.it.index.memory.decisions);
+    let base = merge.as_ref().map_or(head, |planned| &planned.id);
+    let wanted = step.worktree(&tree, &format!("agency/verify/{tree}"), base, None);
+    decision.effect(Effect::Worktree(Box::new(wanted)));
+    let fits = profile.platform.fits(step.it.limits.os);
+    let notes = (!fits).then(|| {
+        format!("the profile `{}` is for {} (AG-31)", profile.name, profile.platform.word())
+    });
+    let check = Check {
+        tree,
+        merge,
+        profile: profile.name,
+        commands: if fits { profile.commands } else { Vec::new() },
+        setups: step.it.limits.setup.len(),
+        setup: 0,
+        ran: Vec::new(),
+        output: String::new(),
+        weakened,
+        risks,
+        notes: notes.into_iter().collect(),
+    };
+    step.keep(
+        &mut decision,
+        Work { stage: Stage::Verify, check: Some(check), ..step.work.clone() },
+    );
+    decision.finish()
+}
+
+/// The next command in the merged tree, or the end of them.
+pub(super) fn run(step: &Step<'_>) -> Option<Decision> {
+    let check = step.work.check.as_ref()?;
+    let setup = &step.it.limits.setup;
+    let line = match setup.get(check.setup).filter(|_| check.setup < check.setups) {
+        Some(line) => line,
+        None => match check.commands.get(check.ran.len()) {
+            Some(line) => line,
+            None => return Some(step.to(Stage::Verified)),
+        },
+    };
+    let mut decision = step.it.builder();
+    let tree = TreeRef::Worktree(check.tree.clone());
+    let run = step.spawn(
+        &mut decision,
+        tree,
+        (Seat::new("verify"), "verify", step.id.as_str()),
+        String::new(),
+        Some(command(step, line)),
+    );
+    step.keep(&mut decision, Work { run: Some(run), ..step.work.clone() });
+    Some(decision.finish())
+}
+
+/// A command has ended.
+pub(super) fn note(work: &mut Work, end: &RunEnd) {
+    let Some(check) = work.check.as_mut() else { return };
+    // Nobody saw how it ended: it is run again.
+    if end.outcome == Outcome::Lost {
+        return;
+    }
+    let code = if end.outcome == Outcome::Ok {
+        0
+    } else if matches!(end.outcome, Outcome::Timeout { .. }) {
+        TIMED_OUT
+    } else {
+        end.exit_code.filter(|code| *code != 0).unwrap_or(NOT_RUN)
+    };
+    if code != 0 {
+        let from = end.tail.len().saturating_sub(TAIL_MAX);
+        let from = (from..end.tail.len()).find(|at| end.tail.is_char_boundary(*at)).unwrap_or(0);
+        check.output = end.tail[from..].to_owned();
+    }
+    if check.setup < check.setups {
+        check.setup += 1;
+        if code != 0 {
+            check.notes.push(format!("a set-up command ended with {code}"));
+        }
+        return;
+    }
+    let cmd = check.commands.get(check.ran.len()).cloned().unwrap_or_default();
+    check.ran.push(Ran { cmd, exit_code: code, duration_ms: 0 });
+}
+
+/// All commands have run: the artifact, then the merge, or back to the builder with the reasons.
+pub(super) fn finish(step: &Step<'_>) -> Option<Decision> {
+    let check = step.work.check.as_ref()?;
+    let overridden = step.known.verified.as_ref().is_some_and(|verified| verified.overridden);
+    let artifact = artifact_of(step, check);
+    if let Some(objection) = artifact.objection().filter(|_| !overridden) {
+        return Some(refused(step, check, &artifact, &objection));
+    }
+    let mut decision = step.it.builder();
+    if let Some(merge) = &check.merge {
+        decision.effect(Effect::Merge(merge.clone()));
+    }
+    let work = Work { stage: Stage::Merged, not_before: None, ..step.work.clone() };
+    record(step, &mut decision, &artifact, work, overridden);
+    Some(decision.finish())
+}
+
+fn artifact_of(step: &Step<'_>, check: &Check) -> Artifact {
+    let passed = !check.ran.is_empty()
+        && check.ran.iter().all(|ran| ran.exit_code == 0)
+        && check.risks.blocking_risks.is_empty();
+    let linked = !check.risks.linked_risks.is_empty();
+    Artifact {
+        protocol: PROTOCOL.to_owned(),
+        task_id: step.id.clone(),
+        timestamp: step.it.zone().stamp(step.now.wall),
+        dod_profile: check.profile.clone(),
+        result: if passed { Passed::Pass } else { Passed::Fail },
+        overridden: None,
+        risk_check: linked.then(|| check.risks.clone()),
+        weakened: check.weakened.clone(),
+        commands: check.ran.clone(),
+        notes: check.notes.clone(),
+        tree: check.merge.as_ref().map(|merge| merge.tree.as_str().to_owned()),
+    }
+}
+
+fn refused(step: &Step<'_>, check: &Check, artifact: &Artifact, objection: &str) -> Decision {
+    let failed = check.ran.iter().find(|ran| ran.exit_code != 0);
+    match failed {
+        Some(ran) => {
+            let reason = format!("`{}` ended with {}:\n{}", ran.cmd, ran.exit_code, check.output);
+            building::send_back(step, "AG-17", objection, vec![reason])
+        }
+        // What no builder can put right: risks, loosened gates, nothing to check.
+        None => {
+            let rule = if artifact.weakened.is_empty() { "AG-20" } else { "AG-18" };
+            let way = format!(
+                "agency verify --task {} --override --reason … --followup …, or agency task request-changes",
+                step.id
+            );
+            step.ask_owner(rule, objection, way)
+        }
+    }
+}
+
+fn record(
+    step: &Step<'_>,
+    decision: &mut crate::model::Builder,
+    artifact: &Artifact,
+    work: Work,
+    overridden: bool,
+) {
+    let stem = step
+        .it
+        .index
+        .find(step.id)
+        .map(|(path, _)| path.file_name().trim_end_matches(".md").to_owned());
+    let path =
+        artifact::path(&stem.unwrap_or_else(|| step.id.to_string()), step.it.zone(), step.now.wall);
+    let path =
+        RelPath::new(path).expect("BUG: a task's file name is checked before a path is made of it");
+    let mut moves = Moves::new(step.it, step.now);
+    if !overridden {
+        let bytes = artifact.render();
+        let digest = Digest::of(&bytes);
+        decision.effect(Effect::Replace { path: path.clone(), bytes: Bytes(bytes), seen: None });
+        moves.of(step.id).verified = Some(Verified {
+            artifact: Paper { path: path.clone(), digest },
+            timestamp: artifact.timestamp.clone(),
+            objection: None,
+            tree: None,
+            overridden: false,
+        });
+        moves.verified(LastVerify {
+            task_id: step.id.clone(),
+            timestamp: artifact.timestamp.clone(),
+            result: artifact.result.word().to_owned(),
+            artifact_path: path.to_string(),
+        });
+    }
+    moves.of(step.id).work = Some(work);
+    moves.into(decision, None);
+}

@@ -1,0 +1,392 @@
+//! The board runs itself (spec 2 §3.5): a task that may begin gets a worktree, a builder, an auditor, a verify of the merged tree
+//! and its merge. One step of one task per decision; what a step needs to know it asks for.
+
+use super::Board;
+use super::memory::{Known, Stage, Work};
+use super::moves::Moves;
+use super::names::{TaskId, seat};
+use super::table::Status;
+use super::tell::{self, Reason};
+use super::{building, verifying};
+use crate::model::{
+    Builder, CommandLine, Deadline, Decision, Effect, Fact, FailureKind, Moment, NewWorktree, Now,
+    Outcome, Query, RelPath, RunEnd, RunId, Seat, Severity, Spawn, TreeRef, clip,
+};
+use std::time::Duration;
+
+/// How many tasks move from NEW to ASSIGNED in one decision.
+const BATCH: usize = 50;
+const BUSY_WAIT: Duration = Duration::from_secs(20);
+
+pub(super) fn go(it: &Board, now: Now) -> Option<Decision> {
+    if it.index.memory.is_held() || it.is_away() || !it.place.git {
+        return None;
+    }
+    let working = it.index.memory.working.iter();
+    working
+        .filter_map(|id| Step::of(it, id, now))
+        .find_map(|step| step.go())
+        .or_else(|| begin(it, now))
+        .or_else(|| assign(it, now))
+}
+
+/// TB1: a valid new task is assigned.
+fn assign(it: &Board, now: Now) -> Option<Decision> {
+    let new = it.index.columns.get(&Status::New)?;
+    let fits = |id: &&TaskId| {
+        it.index.find(id).is_some_and(|(path, sheet)| {
+            sheet.task.is_ok() && !it.index.memory.refused.contains_key(path)
+        })
+    };
+    let ids: Vec<&TaskId> = new.iter().map(|(_, id)| id).filter(fits).take(BATCH).collect();
+    if ids.is_empty() {
+        return None;
+    }
+    let mut decision = it.builder();
+    let mut moves = Moves::new(it, now);
+    for id in ids {
+        moves.to(id, Status::Assigned, "");
+    }
+    moves.into(&mut decision, Some("TB1"));
+    Some(decision.finish())
+}
+
+/// TB2: the first task that may begin, P0 first, while there is room.
+fn begin(it: &Board, now: Now) -> Option<Decision> {
+    let room = it.index.memory.working.len() < usize::try_from(it.limits.parallel).unwrap_or(1) * 2;
+    let (_, id) = it.index.ready.first().filter(|_| room)?;
+    let task = it.index.task(id)?;
+    let checkout = it.index.checkout.as_ref()?;
+    let base = checkout.head.clone()?;
+    let mut decision = it.builder();
+    let mut moves = Moves::new(it, now);
+    let known = moves.to(id, Status::InProgress, "its builder begins");
+    known.scope = Some(task.scope.clone());
+    known.report = None;
+    known.verified = None;
+    let earlier = known.work.take();
+    known.work = Some(earlier.map_or_else(
+        || Work::new(id, base),
+        |work| Work { stage: Stage::Build, tries: 0, run: None, ..work },
+    ));
+    moves.into(&mut decision, Some("TB2"));
+    Some(decision.finish())
+}
+
+/// One task that is being worked on.
+pub(super) struct Step<'a> {
+    pub(super) it: &'a Board,
+    pub(super) now: Now,
+    pub(super) id: &'a TaskId,
+    pub(super) known: &'a Known,
+    pub(super) work: &'a Work,
+}
+
+impl<'a> Step<'a> {
+    fn of(it: &'a Board, id: &'a TaskId, now: Now) -> Option<Self> {
+        let known = it.index.memory.tasks.get(id)?;
+        Some(Self { it, now, id, known, work: known.work.as_ref()? })
+    }
+
+    fn go(&self) -> Option<Decision> {
+        if let Some(run) = &self.work.run {
+            return self.note_end(self.it.index.ended.get(run)?);
+        }
+        if self.known.status.is_over() {
+            return Some(self.clear());
+        }
+        // It begins again when its turn comes.
+        if self.known.status == Status::Assigned {
+            return None;
+        }
+        if self.work.not_before.is_some_and(|at| at.left(self.now).is_some()) {
+            return None;
+        }
+        match self.work.stage {
+            Stage::Prepare => Some(self.prepare()),
+            Stage::Setup => Some(verifying::setup(self)),
+            Stage::Build => building::start(self),
+            Stage::Built => building::look(self),
+            Stage::Audit => building::audit(self),
+            Stage::Audited => building::hear(self),
+            Stage::Plan => verifying::plan(self),
+            Stage::Verify => verifying::run(self),
+            Stage::Verified => verifying::finish(self),
+            Stage::Merged => Some(self.done()),
+            Stage::Owner => self
+                .known
+                .verified
+                .as_ref()
+                .filter(|verified| {
+                    verified.overridden && self.known.status == Status::ReadyForReview
+                })
+                .map(|_| self.to(Stage::Plan)),
+        }
+    }
+
+    pub(super) fn tree(&self) -> TreeRef {
+        TreeRef::Worktree(self.work.tree.clone())
+    }
+
+    /// The same task with this changed.
+    pub(super) fn keep(&self, decision: &mut Builder, work: Work) {
+        decision.remember(
+            &format!("task/{}", self.id),
+            Known { work: Some(work), ..self.known.clone() },
+        );
+    }
+
+    pub(super) fn to(&self, stage: Stage) -> Decision {
+        let mut decision = self.it.builder();
+        self.keep(&mut decision, Work { stage, tries: 0, not_before: None, ..self.work.clone() });
+        decision.finish()
+    }
+
+    /// An answer, or the question.
+    pub(super) fn ask(&self, query: Query) -> Result<&'a Fact, Box<Decision>> {
+        let known = self.it.index.answers.iter().find(|(_, asked, _)| *asked == query);
+        known.map(|(_, _, fact)| fact).ok_or_else(|| {
+            let mut decision = self.it.builder();
+            decision.effect(Effect::Ask { query });
+            Box::new(decision.finish())
+        })
+    }
+
+    fn prepare(&self) -> Decision {
+        let mut decision = self.it.builder();
+        let file = self.it.index.find(self.id).map(|(path, _)| path.clone());
+        decision.effect(Effect::Worktree(Box::new(self.worktree(
+            &self.work.tree,
+            &self.work.branch,
+            &self.work.base,
+            file,
+        ))));
+        self.keep(&mut decision, Work { stage: Stage::Setup, ..self.work.clone() });
+        decision.finish()
+    }
+
+    pub(super) fn worktree(
+        &self,
+        name: &str,
+        branch: &str,
+        base: &crate::model::CommitId,
+        more: Option<RelPath>,
+    ) -> NewWorktree {
+        NewWorktree {
+            name: name.to_owned(),
+            branch: branch.to_owned(),
+            base: base.clone(),
+            copy: self.it.limits.copy.iter().cloned().chain(more).collect(),
+            disk_floor: self.it.limits.disk_floor,
+        }
+    }
+
+    /// Room first: one run at a time in a tree. `None`: we wait for it.
+    pub(super) fn lease(&self, seat: &Seat, role: &str) -> Option<Decision> {
+        let tree = self.tree();
+        if self.it.index.is_leasing(&tree) {
+            return Some(Decision::default());
+        }
+        if self.it.index.granted.contains(&tree) {
+            return None;
+        }
+        let mut decision = self.it.builder();
+        decision.effect(Effect::Lease { tree, seat: seat.clone(), role: role.to_owned() });
+        Some(decision.finish())
+    }
+
+    pub(super) fn spawn(
+        &self,
+        decision: &mut Builder,
+        tree: TreeRef,
+        who: (Seat, &str, &str),
+        prompt: String,
+        command: Option<CommandLine>,
+    ) -> RunId {
+        let (seat, role, task) = who;
+        let run = RunId::new(format!("{}-{}", self.it.place.repo, decision.key()));
+        let why = command.as_ref().map_or_else(
+            || format!("{role} of {}", self.id),
+            |line| format!("`{}` for {}", clip(&line.line, 80), self.id),
+        );
+        decision.effect(Effect::Spawn(Box::new(Spawn {
+            run: run.clone(),
+            seat,
+            role: role.to_owned(),
+            tree,
+            task: task.to_owned(),
+            phase: role.to_owned(),
+            prompt,
+            why,
+            resume: None,
+            command,
+        })));
+        run
+    }
+
+    /// A run has ended: what it means is the next step's matter, except that a lost or failed one may be tried again.
+    fn note_end(&self, end: &RunEnd) -> Option<Decision> {
+        let mut decision = self.it.builder();
+        let mut work = Work { run: None, ..self.work.clone() };
+        match self.work.stage {
+            Stage::Verify => verifying::note(&mut work, end),
+            Stage::Setup if end.outcome == Outcome::Ok => work.setup += 1,
+            Stage::Setup => work.tries += 1,
+            Stage::Build => work.stage = Stage::Built,
+            Stage::Audit => work.stage = Stage::Audited,
+            Stage::Prepare
+            | Stage::Built
+            | Stage::Audited
+            | Stage::Plan
+            | Stage::Verified
+            | Stage::Merged
+            | Stage::Owner => {}
+        }
+        work.last = clip(&format!("{}: {}", end.outcome.sentence(), end.tail), 1000);
+        if let Outcome::UsageLimit { until } = &end.outcome {
+            let wait = until
+                .and_then(|until| (until - self.now.wall).to_std().ok())
+                .unwrap_or(Duration::from_secs(900));
+            work.not_before = Some(Moment::after(self.now, wait));
+        }
+        self.keep(&mut decision, work);
+        Some(decision.finish())
+    }
+
+    /// What did not come in order is tried again, later each time; then the owner decides.
+    pub(super) fn again(&self, stage: Stage, why: &str) -> Decision {
+        let (retries, backoff) = self.it.limits.tries_of(&self.seat());
+        if self.work.tries >= retries {
+            let why = format!("{} tries: {why}", self.work.tries + 1);
+            return match self.known.status {
+                Status::InProgress => self.give_up("SU-06", &why),
+                Status::New
+                | Status::Assigned
+                | Status::Blocked
+                | Status::ReadyForReview
+                | Status::Done
+                | Status::Canceled => {
+                    let way = format!("agency task request-changes {} --reason …", self.id);
+                    self.ask_owner("SU-06", &why, way)
+                }
+            };
+        }
+        let mut decision = self.it.builder();
+        let wait = backoff * 2_u32.saturating_pow(self.work.tries.min(10));
+        let mut work = self.work.clone();
+        work.tries += 1;
+        work.not_before = Some(Moment::after(self.now, wait));
+        work.stage = stage;
+        work.refused = Some(clip(why, 2000));
+        self.keep(&mut decision, work);
+        decision.finish()
+    }
+
+    pub(super) fn seat(&self) -> Seat {
+        let assignee = self.it.index.task(self.id).map(|task| seat(&task.assignee));
+        Seat::new(assignee.unwrap_or_default())
+    }
+
+    /// The task is BLOCKED and the owner is told; its worktree and branch stay.
+    pub(super) fn give_up(&self, rule: &'static str, why: &str) -> Decision {
+        let mut decision = self.it.builder();
+        let mut moves = Moves::new(self.it, self.now);
+        let known = moves.to(self.id, Status::Blocked, why);
+        known.work =
+            Some(Work { stage: Stage::Build, tries: 0, not_before: None, ..self.work.clone() });
+        moves.into(&mut decision, Some("TB4"));
+        decision.effect(Effect::Release { tree: self.tree() });
+        let subject = format!("{} blocked {}", self.id, self.it.index.memory.decisions);
+        let mut reason =
+            Reason::new(rule, subject, format!("{} is blocked: {}", self.id, clip(why, 140)));
+        reason.did =
+            format!("Its work is on the branch `{}`; nothing of it is lost.", self.work.branch);
+        reason.resolve = format!("agency task unblock {} --reason …", self.id);
+        reason.evidence = vec![clip(why, 2000), self.work.last.clone()];
+        tell::tell(self.it, &mut decision, Severity::Warning, reason);
+        decision.finish()
+    }
+
+    /// Only the owner may go on with it; the work waits where it is.
+    pub(super) fn ask_owner(&self, rule: &'static str, why: &str, resolve: String) -> Decision {
+        let mut decision = self.it.builder();
+        self.keep(&mut decision, Work { stage: Stage::Owner, ..self.work.clone() });
+        let subject = format!("{} {}", self.id, self.it.index.memory.decisions);
+        let mut reason = Reason::new(rule, subject, format!("{}: {}", self.id, clip(why, 160)));
+        reason.did =
+            format!("Its work is on the branch `{}`; nothing is merged.", self.work.branch);
+        reason.resolve = resolve;
+        reason.evidence = vec![clip(why, 2000)];
+        tell::tell(self.it, &mut decision, Severity::Warning, reason);
+        decision.finish()
+    }
+
+    /// An effect of this task failed.
+    pub(super) fn failed(&self, effect: &Effect, kind: FailureKind, said: &str) -> Decision {
+        match (effect, kind) {
+            (Effect::Merge(_), FailureKind::Moved) => self.to(Stage::Plan),
+            (Effect::Merge(_), FailureKind::Busy) => {
+                let mut decision = self.it.builder();
+                let not_before = Some(Moment::after(self.now, BUSY_WAIT));
+                self.keep(
+                    &mut decision,
+                    Work { stage: Stage::Verified, not_before, ..self.work.clone() },
+                );
+                decision.finish()
+            }
+            _ => self.again(self.work.stage, &format!("{} failed: {said}", effect.doing())),
+        }
+    }
+
+    fn done(&self) -> Decision {
+        let mut decision = self.it.builder();
+        let mut moves = Moves::new(self.it, self.now);
+        let known = moves.to(self.id, Status::Done, "verified and merged");
+        known.work = Some(Work { stage: Stage::Merged, ..self.work.clone() });
+        moves.into(&mut decision, Some("TB5"));
+        decision.finish()
+    }
+
+    /// The work is over: its tree goes, its branch stays.
+    fn clear(&self) -> Decision {
+        let mut decision = self.it.builder();
+        decision.effect(Effect::Release { tree: self.tree() });
+        decision.effect(Effect::DropWorktree { name: self.work.tree.clone() });
+        if let Some(check) = &self.work.check {
+            decision.effect(Effect::DropWorktree { name: check.tree.clone() });
+        }
+        decision.remember(&format!("task/{}", self.id), Known { work: None, ..self.known.clone() });
+        decision.finish()
+    }
+}
+
+/// The task that an effect of ours belongs to, by its tree or branch.
+pub(super) fn owner_of<'a>(it: &'a Board, effect: &Effect, now: Now) -> Option<Step<'a>> {
+    let fits = |step: &Step<'_>| {
+        if let Effect::Merge(_) = effect {
+            matches!(step.work.stage, Stage::Merged | Stage::Verified)
+        } else if let Effect::Worktree(wanted) = effect {
+            let check = step.work.check.as_ref().map(|check| &check.tree);
+            wanted.name == step.work.tree || check == Some(&wanted.name)
+        } else if let Effect::Spawn(spawn) = effect {
+            step.work.run.as_ref() == Some(&spawn.run)
+        } else {
+            matches!(effect, Effect::Commit(planned) if planned.branch == step.work.branch)
+        }
+    };
+    let working = it.index.memory.working.iter();
+    working.filter_map(|id| Step::of(it, id, now)).find(fits)
+}
+
+/// When the next try of some task is due.
+pub(super) fn deadline(it: &Board, now: Now) -> Option<Deadline> {
+    let works = it
+        .index
+        .memory
+        .working
+        .iter()
+        .filter_map(|id| it.index.memory.tasks.get(id)?.work.as_ref());
+    let waits =
+        works.filter(|work| work.run.is_none()).filter_map(|work| work.not_before?.left(now));
+    waits.min().map(|left| Deadline { at: now.ticks.after(left), why: "try again" })
+}

@@ -1,0 +1,61 @@
+# A builder or an auditor of the board, by what the daemon tells it. Words in a task's title make it misbehave.
+echo "$AGENCY_RUN $AGENCY_AGENT $AGENCY_ROLE $AGENCY_TASK" >> "$HOME/started"
+task=$(ls .kodingx/inbox/*/*/"$AGENCY_TASK"-*.md | head -1)
+stem=$(basename "$task" .md)
+day=$(basename "$(dirname "$task")")
+owner=$(basename "$(dirname "$(dirname "$task")")")
+says() { grep -q "^title: .*$1" "$task"; }
+now=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+[ -e "$HOME/slow" ] && sleep "$(cat "$HOME/slow")"
+
+if [ "$AGENCY_ROLE" = auditor ]; then
+  verdict=PASS findings='[]'
+  if says badly && ! grep -q fixed "work/$AGENCY_TASK.txt"; then
+    verdict=FAIL findings='["the marker does not say fixed"]'
+  fi
+  says meddled && echo meddled >> "work/$AGENCY_TASK.txt"
+  mkdir -p ".kodingx/outbox/$AGENCY_AGENT/$day"
+  printf -- '---\ntask_id: %s\nagent: %s\nverdict: %s\nfindings: %s\n---\n%s\n' \
+    "$AGENCY_TASK" "$AGENCY_AGENT" "$verdict" "$findings" "$AGENCY_RUN" \
+    > ".kodingx/outbox/$AGENCY_AGENT/$day/$stem-audit.md"
+  exit 0
+fi
+
+status=READY_FOR_REVIEW reason=
+again=no
+[ -e "work/$AGENCY_TASK.txt" ] && again=yes
+mkdir -p work
+echo "$AGENCY_TASK" > "work/$AGENCY_TASK.txt"
+[ $again = yes ] && echo fixed >> "work/$AGENCY_TASK.txt"
+if says breach; then
+  if [ $again = yes ]; then rm -f outside.txt; else echo x > outside.txt; fi
+fi
+if says breaks; then
+  if [ $again = yes ]; then rm -f broken; else touch broken; fi
+fi
+if says blocked; then
+  status=BLOCKED reason='reason: "no access"'
+fi
+says silent && exit 0
+mkdir -p ".kodingx/outbox/$owner/$day"
+cat > ".kodingx/outbox/$owner/$day/$stem-report.md" <<REPORT
+---
+task_id: $AGENCY_TASK
+agent: $owner
+status: $status
+started_at: $now
+finished_at: $now
+changes:
+  files_modified: []
+commands_run: []
+verification:
+  dod_passed: true
+risks: []
+$reason
+---
+
+## Summary
+$AGENCY_RUN
+REPORT
+# A builder cannot mark its own task.
+sed -i 's/^status: .*/status: DONE/' "$task"
