@@ -3,6 +3,7 @@
 use super::yaml::{Entry, Kind, Node};
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::Duration;
 
 const EXAMPLE: &str = include_str!("../../config/agency.yaml");
@@ -40,7 +41,7 @@ fn the_example_states_the_defaults() {
     assert_eq!(parse(""), Config::default());
     let node = yaml::parse(EXAMPLE.as_bytes(), &mut Problems::default()).unwrap();
     let Kind::Map(sections) = node.kind else { panic!("not a mapping") };
-    assert_eq!(sections.len(), 7, "what is at its default must be stated, not only shown");
+    assert_eq!(sections.len(), 9, "what is at its default must be stated, not only shown");
 }
 
 #[test]
@@ -73,7 +74,7 @@ fn the_example_shows_every_key() {
         assert_eq!(known, shown[&place].iter().map(String::as_str).collect(), "{}", problem.path);
         sections += 1;
     }
-    assert_eq!(sections, 13, "sections that were looked at: {found}");
+    assert_eq!(sections, 15, "sections that were looked at: {found}");
 }
 
 /// The name of a kind of mapping: all agents are alike, and so are all items of a list.
@@ -257,7 +258,10 @@ fn a_repository_sets_only_its_protocol() {
         "repos: []\nagents: {}\nroles: {}\nlimits: {}\nescalation: {}\nheartbeat: {}\nlop: {}\n";
     let error = Config::overlay(&owner, all.as_bytes()).unwrap_err().to_string();
     assert_eq!(error.matches("only the owner's config may set this").count(), 6, "{error}");
-    assert!(error.contains("wanted `loop` or `board` (did you mean `loop`?)"), "{error}");
+    assert!(
+        error.contains("wanted `loop`, `board`, `handoff` or `codifica` (did you mean `loop`?)"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -277,4 +281,14 @@ fn a_file_is_loaded_or_its_path_is_named() {
     let file = File::create(&path).unwrap();
     file.set_len(1 << 33).unwrap();
     assert!(Config::load(&path, &env()).unwrap_err().to_string().contains("at most 1048576"));
+}
+
+// The short example of each protocol.
+#[test]
+fn the_examples_of_the_protocols_load() {
+    for name in ["loop", "board", "codifica", "handoff", "ledger"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("config/{name}.yaml"));
+        let config = Config::load(&path, &env()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(config.repos.len(), 1, "{name}");
+    }
 }

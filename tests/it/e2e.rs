@@ -17,6 +17,7 @@ mod modes;
 mod owner;
 mod parked;
 mod planted;
+mod readme;
 mod redteam;
 mod service;
 pub(crate) mod stage;

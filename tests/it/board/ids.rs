@@ -3,6 +3,7 @@
 use super::board;
 use crate::e2e::stage::Stage;
 use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
 
 fn trials() -> Option<usize> {
@@ -27,7 +28,8 @@ fn maker(stage: &Stage, name: usize, count: usize) -> Child {
         .current_dir(stage.repo())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null());
+        .stderr(Stdio::null())
+        .process_group(0);
     shell.spawn().unwrap()
 }
 
@@ -72,7 +74,9 @@ fn a_kill_leaves_no_torn_file_and_no_id_twice() {
         std::thread::sleep(std::time::Duration::from_millis(
             u64::try_from(round * 7 % 60).unwrap(),
         ));
-        one.kill().unwrap();
+        // The shell and the command that it is just running.
+        let group = nix::unistd::Pid::from_raw(i32::try_from(one.id()).unwrap());
+        nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL).unwrap();
         one.wait().unwrap();
         assert!(other.wait().unwrap().success(), "a lock of the dead one is nobody's");
     }
