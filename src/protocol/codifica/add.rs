@@ -152,9 +152,29 @@ fn put(path: &RelPath, file: Option<&StateFile>, block: &str) -> String {
             let gap = if before.ends_with('\n') { "" } else { eol(&file.text) };
             format!("{before}{gap}{}{block}{after}", eol(&file.text))
         }
-        (None, Some(file)) => format!("{}{}", joint(&file.text), fenced(path, block)),
+        (None, Some(file)) => match empty_list(path, &file.text) {
+            Some(line) => {
+                format!("{}{block}{}", &file.text[..line.start], &file.text[line.end..])
+            }
+            None => format!("{}{}", joint(&file.text), fenced(path, block)),
+        },
         (None, None) => fenced(path, block),
     }
+}
+
+/// The line of a bare file that says that there is no task: the first one takes its place.
+fn empty_list(path: &RelPath, text: &str) -> Option<Range<usize>> {
+    let mut at = 0;
+    let mut lines = text.split_inclusive('\n').map(|line| {
+        let start = at;
+        at += line.len();
+        (start..at, line.trim())
+    });
+    is_bare(path).then(|| lines.find(|(_, line)| *line == "[]").map(|(range, _)| range))?
+}
+
+fn is_bare(path: &RelPath) -> bool {
+    [".yaml", ".yml"].iter().any(|ending| path.as_str().ends_with(ending))
 }
 
 /// The text, with one blank line at its end.
@@ -167,7 +187,7 @@ fn joint(text: &str) -> String {
 
 fn fenced(path: &RelPath, block: &str) -> String {
     let eol = eol(block);
-    let bare = [".yaml", ".yml"].iter().any(|ending| path.as_str().ends_with(ending));
+    let bare = is_bare(path);
     let end = if block.ends_with('\n') { "" } else { eol };
     if bare { block.to_owned() } else { format!("```yaml{eol}{block}{end}```{eol}") }
 }
