@@ -212,6 +212,9 @@ impl Index {
             self.assess_task(id);
         }
         for path in &papers {
+            if let Some(place) = Place::parse(path.as_str()) {
+                self.refile_one(&place.id);
+            }
             self.assess(path);
             self.assess_report(path);
         }
@@ -241,8 +244,16 @@ impl Index {
         }
     }
 
-    /// Puts a task into its column.
+    /// Puts a task into its column. Those that wait for it may begin now, or no longer.
     fn refile(&mut self, id: &TaskId) {
+        self.refile_one(id);
+        let users = self.dependents.get(id).into_iter().flatten();
+        let users: BTreeSet<TaskId> =
+            users.filter_map(|path| Some(Place::parse(path.as_str())?.id)).collect();
+        users.iter().for_each(|user| self.refile_one(user));
+    }
+
+    fn refile_one(&mut self, id: &TaskId) {
         if let Some((_, priority)) = self.filed.get(id) {
             self.ready.remove(&(*priority, id.clone()));
         }

@@ -144,3 +144,17 @@ fn the_doctor_names_everything_with_its_fix() {
         assert!(check["fix"].is_string(), "{check}");
     }
 }
+
+// covers: OP-04
+#[test]
+fn status_runs_and_logs_show_what_happened() {
+    let stage = Stage::new(&format!("echo working on step $AGENCY_TASK\n{HONEST}"));
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0, "{}", stage.daemon_log());
+    assert!(stage.ok(&["status"]).contains("complete"));
+    let runs = stage.json(&["runs", "--json"]);
+    assert_eq!(runs.as_array().unwrap().len(), 4);
+    let run = runs[0]["id"].as_str().unwrap();
+    assert!(stage.ok(&["runs"]).contains(run));
+    assert!(stage.ok(&["logs", run]).contains("working on step 1"));
+}
