@@ -66,7 +66,7 @@ impl Repo {
         text.lines().map(|line| commit_seen(line).ok_or_else(|| odd(line))).collect()
     }
 
-    /// Files before and after a change. One that is larger than [`SIDE_MAX`] counts as not there.
+    /// Files before and after a change. One that is larger than a mebibyte counts as not there.
     pub async fn sides(
         &self,
         from: Option<&CommitId>,
