@@ -134,6 +134,7 @@ impl Toy {
             resolve: format!("take the line out of {WISHES}"),
             options: Vec::new(),
             evidence: Vec::new(),
+            everywhere: false,
         })));
         decision.remember("told", true);
         decision.finish()

@@ -182,6 +182,7 @@ fn frozen(why: &str) -> Escalation {
         resolve: "agency journal verify".to_owned(),
         options: Vec::new(),
         evidence: Vec::new(),
+        everywhere: false,
     }
 }
 

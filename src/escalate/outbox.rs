@@ -66,6 +66,9 @@ pub struct Record {
     #[serde(default)]
     pub options: Vec<String>,
     pub evidence: Vec<String>,
+    /// It goes to every channel, whatever the routes say.
+    #[serde(default)]
+    pub everywhere: bool,
     /// What each channel has done with it. Not kept in the record's file: the courier has files of its own.
     #[serde(default)]
     pub deliveries: Vec<Delivery>,
@@ -192,6 +195,7 @@ impl Outbox {
                 .take(EVIDENCE_MAX)
                 .map(|item| line(item))
                 .collect(),
+            everywhere: escalation.everywhere,
             deliveries: Vec::new(),
             openings: 1,
             keys: Vec::new(),
@@ -273,6 +277,7 @@ pub(super) mod tests {
             options: vec!["resume".to_owned()],
             resolve: "agency resume --repo /src/shop".to_owned(),
             evidence: vec![".agent-status.json says `approved`".to_owned()],
+            everywhere: false,
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a protocol wants done now. A decision is a value: the journal stores it before anything is done.
 
-use super::{Deadline, Effect, Fact, Key, Rejection, RowId};
+use super::{Deadline, Effect, Escalation, Fact, Key, Rejection, RowId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -60,6 +60,7 @@ impl Decision {
 /// Builds a decision; gives every effect its key.
 #[derive(Debug)]
 pub struct Builder {
+    protocol: String,
     prefix: String,
     decision: Decision,
 }
@@ -67,7 +68,8 @@ pub struct Builder {
 impl Builder {
     /// `number` counts the decisions of this protocol in this repository, so that keys are unique and repeatable.
     pub fn new(protocol: &str, number: u64) -> Self {
-        Self { prefix: format!("{protocol}-{number}"), decision: Decision::default() }
+        let (protocol, prefix) = (protocol.to_owned(), format!("{protocol}-{number}"));
+        Self { protocol, prefix, decision: Decision::default() }
     }
 
     /// The key of the decision as a whole.
@@ -89,6 +91,12 @@ impl Builder {
         let key = Key::new(format!("{}.{}", self.prefix, self.decision.effects.len()));
         self.decision.effects.push(Keyed { key, effect });
         self
+    }
+
+    /// SE-04: every verb that loosens something is told to the owner, on every channel.
+    pub fn announce(&mut self, verb: &str, text: &str) -> &mut Self {
+        let escalation = Escalation::announcement(&self.protocol, &self.prefix, verb, text);
+        self.effect(Effect::Escalate(Box::new(escalation)))
     }
 
     pub fn used(&mut self, key: Key, fact: Fact) -> &mut Self {

@@ -1,6 +1,6 @@
 //! What the owner must hear. How it reaches them is not known here.
 
-use super::{Digest, RuleId};
+use super::{Digest, RuleId, clip};
 use serde::{Deserialize, Serialize};
 
 /// What makes two messages the same one. Resolving a cause ends its epoch; the repository is added by the shell.
@@ -47,4 +47,32 @@ pub struct Escalation {
     #[serde(default)]
     pub options: Vec<String>,
     pub evidence: Vec<String>,
+    /// To every channel, wherever the owner routes its severity.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub everywhere: bool,
+}
+
+impl Escalation {
+    /// SE-04: a verb that loosens something was used. Each use is a cause of its own, by its `key`.
+    pub fn announcement(protocol: &str, key: &str, verb: &str, text: &str) -> Self {
+        let summary = format!("`agency {verb}` was used: {}", clip(text, 160));
+        Self {
+            cause: Cause {
+                protocol: protocol.to_owned(),
+                rule: RuleId::new("SE-04"),
+                subject: format!("{verb} {key}"),
+                epoch: 0,
+            },
+            severity: Severity::Notice,
+            holds: false,
+            what: summary.clone(),
+            summary,
+            did: "It was done as asked.".to_owned(),
+            wont: "If it was not you, stop the daemon and look at `agency journal`.".to_owned(),
+            resolve: "nothing; `agency escalations` lists it".to_owned(),
+            options: Vec::new(),
+            evidence: Vec::new(),
+            everywhere: true,
+        }
+    }
 }

@@ -83,6 +83,7 @@ fn breaker(agent: &str, pause: Duration, last: &Outcome, epoch: u64) -> Escalati
         resolve: "agency logs RUN (put the agent right; it is tried again by itself)".to_owned(),
         options: Vec::new(),
         evidence: Vec::new(),
+        everywhere: false,
     }
 }
 
@@ -102,6 +103,7 @@ fn too_expensive(total: u64, day: &str) -> Escalation {
                 .to_owned(),
         options: Vec::new(),
         evidence: Vec::new(),
+        everywhere: false,
     }
 }
 

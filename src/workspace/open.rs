@@ -334,5 +334,6 @@ fn foreign(why: &str) -> Escalation {
         resolve: "agency adopt".to_owned(),
         options: vec!["adopt".to_owned()],
         evidence: Vec::new(),
+        everywhere: false,
     }
 }

@@ -6,8 +6,9 @@ use super::{OpenError, Workspace, WorkspaceError};
 use crate::apply::chain;
 use crate::clock;
 use crate::config::Config;
+use crate::escalate::EscalateError;
 use crate::git::Pin;
-use crate::model::{Answer, Command, Digest, FileState, RelPath};
+use crate::model::{Answer, Command, Digest, Escalation, FileState, Key, RelPath};
 use crate::store::{Durability, write_atomic};
 use std::sync::Arc;
 
@@ -89,7 +90,20 @@ impl Workspace {
         if said.is_empty() {
             return refused(format!("there is neither git nor an `{OWN_CONFIG}` to trust"));
         }
-        Ok(Answer { accepted: true, text: said.join("; ") })
+        let text = said.join("; ");
+        match self.announce_trust(command, &text) {
+            Ok(()) => Ok(Answer { accepted: true, text }),
+            Err(error) => refused(chain(&error)),
+        }
+    }
+
+    /// SE-04. What is trusted is the shell's matter, so it is told from here, whatever protocols there are.
+    fn announce_trust(&self, command: &Command, text: &str) -> Result<(), EscalateError> {
+        let escalation = Escalation::announcement("agency", &command.id, "trust", text);
+        let key = Key::new(format!("trust-{}", command.id));
+        self.hands.outbox.raise(&escalation, &key, clock::now().wall)?;
+        self.hands.voice.nudge();
+        Ok(())
     }
 
     /// `None` if there are none.

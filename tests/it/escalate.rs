@@ -100,6 +100,7 @@ pub(crate) fn escalation(subject: &str, severity: Severity) -> Escalation {
         resolve: "agency resume --repo /src/shop".to_owned(),
         options: Vec::new(),
         evidence: vec![".agent-status.json says `approved`".to_owned()],
+        everywhere: false,
     }
 }
 

@@ -7,7 +7,7 @@ use super::names::TaskId;
 use super::state::{self, LastVerify, State};
 use super::table::{Actor, Status, find};
 use super::task::Task;
-use super::{Board, judge, risks, tell};
+use super::{Board, judge, risks};
 use crate::model::{
     Answer, Builder, Bytes, Command, CommitId, Decision, Digest, Effect, Fact, Now, Query, RelPath,
     TreeId, TreeRef, Verb, clip,
@@ -70,7 +70,7 @@ fn adopt(it: &Board, now: Now) -> Outcome {
     let mut decision = it.builder();
     take_over(it, &mut decision, now);
     let text = "the owner adopted the board as it is".to_owned();
-    tell::announce(it, &mut decision, "adopt", &text);
+    decision.announce("adopt", &text);
     Outcome::Done(decision, text)
 }
 
@@ -505,12 +505,7 @@ impl Ask<'_> {
             "; overridden by {} ({}, {risk}, follow-up {followup})",
             by.approver, by.decision_ref
         );
-        tell::announce(
-            self.it,
-            decision,
-            "verify --override",
-            &format!("{}{text}: {reason}", self.id),
-        );
+        decision.announce("verify --override", &format!("{}{text}: {reason}", self.id));
         artifact.overridden = Some(by);
         Ok(text)
     }

@@ -48,6 +48,7 @@ impl Reason {
             resolve: self.resolve,
             options: options.iter().map(|&option| option.to_owned()).collect(),
             evidence: self.evidence,
+            everywhere: false,
         }
     }
 }
@@ -91,14 +92,4 @@ pub(super) fn tell(
     let cause = escalation.cause.clone();
     decision.effect(Effect::Escalate(Box::new(escalation)));
     cause
-}
-
-/// SE-04: every verb that loosens something is announced.
-pub(super) fn announce(it: &Board, decision: &mut Builder, verb: &str, text: &str) {
-    let subject = format!("{verb} {}", it.index.memory.decisions);
-    let mut reason =
-        Reason::new("SE-04", subject, format!("`agency {verb}` was used: {}", clip(text, 120)));
-    reason.did = "It was done as asked.".to_owned();
-    reason.wont = "If it was not you, stop the daemon and look at `agency journal`.".to_owned();
-    tell(it, decision, Severity::Notice, reason);
 }

@@ -71,6 +71,7 @@ impl Word {
             resolve: self.resolve,
             options: if holds { vec!["resume".to_owned()] } else { Vec::new() },
             evidence: self.evidence,
+            everywhere: false,
         }
     }
 }

@@ -1,15 +1,12 @@
 //! What the owner asks of the relay: start, send, answer, cancel, resume, adopt, stop. The same journal as everything else.
 
-use super::hold::{self, Reason};
 use super::index::StateSeen;
 use super::memory::{Hold, Known, Turn, WayOut, Workflow};
 use super::noting::{self, take_in};
 use super::state::{State, field};
 use super::table::{Flow, Folder, Who};
 use super::{Handoff, ending, mail, path_in, upkeep};
-use crate::model::{
-    Answer, Builder, Command, Decision, Effect, Now, Severity, TreeRef, Verb, clip,
-};
+use crate::model::{Answer, Builder, Command, Decision, Effect, Now, TreeRef, Verb, clip};
 use serde_json::{Value, json};
 
 /// Answers the oldest command that is for us.
@@ -183,6 +180,7 @@ fn resume(it: &Handoff, _: &Command, now: Now) -> Outcome {
         let iteration_limit = workflow.iteration_limit.max(limit);
         decision.remember("workflow", Workflow { iteration_limit, ..workflow.clone() });
     }
+    decision.announce("resume", &text);
     Ok((decision, text))
 }
 
@@ -241,10 +239,7 @@ fn adopt(it: &Handoff, _: &Command, now: Now) -> Outcome {
         decision.remember("workflow", workflow);
     }
     let text = release(it, &mut decision, "the owner adopted the handoffs as they are");
-    let mut reason = Reason::new("SE-04", "adopt", format!("`agency adopt` was used: {text}"));
-    reason.did = "It was done as asked.".to_owned();
-    reason.wont = "If it was not you, stop the daemon and look at `agency journal`.".to_owned();
-    hold::tell(it, &mut decision, Severity::Notice, reason);
+    decision.announce("adopt", &text);
     Ok((decision, text))
 }
 

@@ -55,6 +55,7 @@ impl Reason {
             wont: self.wont,
             resolve,
             evidence: self.evidence,
+            everywhere: false,
         }
     }
 }

@@ -1,10 +1,8 @@
 //! What the owner asks of the ledger's loop: begin, resume, adopt, stop. The same journal as everything else.
 
 use super::memory::{Hold, Stage, Turn, WayOut};
-use super::{Ledger, PROGRESS, hold, hold::Reason};
-use crate::model::{
-    Answer, Builder, Command, Decision, Effect, Now, RelPath, Severity, Verb, clip,
-};
+use super::{Ledger, PROGRESS};
+use crate::model::{Answer, Builder, Command, Decision, Effect, Now, RelPath, Verb};
 
 /// Answers the oldest command that is for us.
 pub(super) fn answer(it: &Ledger, _: Now) -> Option<Decision> {
@@ -66,7 +64,7 @@ fn adopt(it: &Ledger, _: &Command) -> Outcome {
     let (mut decision, branch) = begin(it)?;
     release(it, &mut decision, "the owner adopted the ledger as it is");
     let text = format!("the ledger on `{branch}` is ours now");
-    announce(it, &mut decision, "adopt", &text);
+    decision.announce("adopt", &text);
     Ok((decision, text))
 }
 
@@ -86,6 +84,7 @@ fn resume(it: &Ledger, _: &Command) -> Outcome {
             Turn { failures: 0, not_before: None, excused: true, ..turn.clone() },
         );
     }
+    decision.announce("resume", &text);
     Ok((decision, text))
 }
 
@@ -123,15 +122,6 @@ fn release_those(
     let count =
         if ended.len() == 1 { "one cause".to_owned() } else { format!("{} causes", ended.len()) };
     format!("{how}; {count} resolved")
-}
-
-/// SE-04: every verb that loosens something is announced.
-fn announce(it: &Ledger, decision: &mut Builder, verb: &str, text: &str) {
-    let subject = format!("{verb} {}", it.index.memory.decisions);
-    let mut reason =
-        Reason::new("SE-04", subject, format!("`agency {verb}` was used: {}", clip(text, 160)));
-    reason.did = "It was done as asked.".to_owned();
-    hold::tell(it, decision, Severity::Notice, reason);
 }
 
 fn stop(it: &Ledger, command: &Command) -> Outcome {

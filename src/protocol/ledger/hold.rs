@@ -53,6 +53,7 @@ impl Reason {
             resolve,
             options: holds.then(|| verb.to_owned()).into_iter().collect(),
             evidence: self.evidence,
+            everywhere: false,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! What the owner asks of the loop: begin, resume, adopt, restore, inject, stop. The same journal as everything else.
 
 use super::{
-    ReviewLoop, STATE, hold,
+    ReviewLoop, STATE,
     memory::{Anchor, Hold, LoopState, Moving, Refusals, Turn, WayOut},
     moving, steps,
     table::{Holder, Phase},
 };
 use crate::model::{
-    Answer, Builder, Bytes, Command, Decision, Digest, Effect, Now, RelPath, Severity, Verb, clip,
+    Answer, Builder, Bytes, Command, Decision, Digest, Effect, Now, RelPath, Verb, clip,
 };
 
 /// Answers the oldest command that is for us.
@@ -119,6 +119,7 @@ fn resume(it: &ReviewLoop, _: &Command, _: Now) -> Outcome {
     if let (Some(turn), Some(state)) = (&memory.turn, &memory.state) {
         decision.remember("turn", fresh_chance(it, turn, state));
     }
+    decision.announce("resume", &text);
     Ok((decision, text))
 }
 
@@ -137,14 +138,11 @@ fn trust(it: &ReviewLoop, _: &Command, _: Now) -> Outcome {
     let mut decision = it.builder();
     let waited = it.index.memory.is_git_held();
     let how = "the owner trusts the repository's settings as they are";
-    let text = if waited {
-        let text = release_those(it, &mut decision, how, |hold| hold.way_out == WayOut::Trust);
-        format!("the loop goes on: {text}")
-    } else {
-        "the loop did not wait for this".to_owned()
-    };
-    announce(it, &mut decision, "trust", how);
-    Ok((decision, text))
+    if !waited {
+        return Ok((decision, "the loop did not wait for this".to_owned()));
+    }
+    let text = release_those(it, &mut decision, how, |hold| hold.way_out == WayOut::Trust);
+    Ok((decision, format!("the loop goes on: {text}")))
 }
 
 /// Ends all holds but those on git, which end when it is trusted; the causes' epoch is over.
@@ -198,7 +196,7 @@ fn adopt(it: &ReviewLoop, _: &Command, now: Now) -> Outcome {
     begin_turn(it, &mut decision, &state, now);
     remember_anchor(&mut decision, anchor);
     let text = release(it, &mut decision, "the owner adopted the repository as it is");
-    announce(it, &mut decision, "adopt", &text);
+    decision.announce("adopt", &text);
     Ok((decision, text))
 }
 
@@ -212,7 +210,7 @@ fn restore(it: &ReviewLoop, _: &Command, now: Now) -> Outcome {
     begin_turn(it, &mut decision, state, now);
     remember_anchor(&mut decision, anchor);
     let text = release(it, &mut decision, "the owner restored our state");
-    announce(it, &mut decision, "restore", &text);
+    decision.announce("restore", &text);
     Ok((decision, text))
 }
 
@@ -266,18 +264,8 @@ fn inject(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
     decision.remember("moving", moving);
     release(it, &mut decision, "the owner injected a state");
     let text = format!("injected: {}", clip(reason, 200));
-    announce(it, &mut decision, "inject", &text);
+    decision.announce("inject", &text);
     Ok((decision, text))
-}
-
-/// SE-04: every verb that loosens something is announced.
-fn announce(it: &ReviewLoop, decision: &mut Builder, verb: &str, text: &str) {
-    let subject = format!("{verb} {}", it.index.memory.decisions);
-    let mut reason =
-        hold::Reason::new("SE-04", subject, format!("`agency {verb}` was used: {text}"));
-    reason.did = "It was done as asked.".to_owned();
-    reason.wont = "If it was not you, stop the daemon and look at `agency journal`.".to_owned();
-    hold::tell(it, decision, Severity::Notice, reason);
 }
 
 fn not_ours(_: &ReviewLoop, _: &Command, _: Now) -> Outcome {

@@ -62,6 +62,7 @@ impl Reason {
             wont: self.wont,
             resolve,
             evidence: self.evidence,
+            everywhere: false,
         }
     }
 }

@@ -6,6 +6,7 @@ use super::{Post, channels, env, escalation, plain_channels, wait_until, work};
 use agency::escalate::{Channels, Surroundings, signature};
 use agency::model::{Escalation, Severity};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
 
 fn five_shapes(receiver: &Receiver) -> String {
@@ -73,6 +74,27 @@ async fn a_severity_goes_where_it_is_sent() {
     working.handle.nudge();
     wait_until("the ends", || team.count() == 4 && pager.count() == 2).await;
     assert_eq!(pager.requests()[1].json()["type"], "escalation.resolved");
+}
+
+// covers: SE-04
+#[tokio::test]
+async fn the_use_of_a_loosening_verb_goes_to_every_channel_whatever_the_routes_say() {
+    let (team, pager, post) = (Receiver::fine(), Receiver::fine(), Post::new());
+    let channels = plain_channels(&format!(
+        "  webhooks: [{{ name: team, url: '{}' }}, {{ name: pager, url: '{}' }}]
+  routes: {{ notice: [], critical: [pager] }}",
+        team.url("t"),
+        pager.url("p")
+    ));
+    post.raise(&escalation("a notice that goes nowhere", Severity::Notice));
+    post.raise(&Escalation::announcement("loop", "loop-7", "inject", "injected: a reason"));
+    let _working = work(channels, &post);
+    wait_until("both", || team.count() == 1 && pager.count() == 1).await;
+    for request in [&team.requests()[0], &pager.requests()[0]] {
+        let body = request.json();
+        assert_eq!((&body["rule"], &body["severity"]), (&json!("SE-04"), &json!("notice")));
+        assert!(body["summary"].as_str().unwrap().contains("agency inject"), "{body}");
+    }
 }
 
 // covers: ES-01

@@ -52,7 +52,7 @@ impl Shelf {
         let since = self.told.since.get(channel).copied().unwrap_or(now);
         let (mut all, mut wake, fresh) = (Vec::new(), None::<Timestamp>, Lane::default());
         for (cause, (_, record)) in &self.records {
-            let routed = channels.is_routed(record.severity, channel);
+            let routed = record.everywhere || channels.is_routed(record.severity, channel);
             let rules = Rules { repeat: channels.repeat, quiet, since, routed };
             let lane = self.lane(cause, channel).unwrap_or(&fresh);
             match next(record, lane, &rules, now) {
