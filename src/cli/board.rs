@@ -149,15 +149,6 @@ fn each_below(inbox: &Path, mut tell: impl FnMut(&Named<'_>)) {
     }
 }
 
-/// Every task file by name alone.
-pub(super) fn each_task(root: &Path, mut tell: impl FnMut(String, TaskId)) {
-    each_file(root, |file| {
-        if let Some(id) = file.id() {
-            tell(file.path(), id);
-        }
-    });
-}
-
 /// A folder of ours, made where it is missing; a link on the way would lead out of the repository.
 pub(super) fn folder(root: &Path, path: &str) -> anyhow::Result<PathBuf> {
     let mut at = root.to_owned();

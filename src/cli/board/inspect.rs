@@ -1,8 +1,8 @@
 //! The board as its files tell it, for readers: tasks, reports, counts. It takes no lock and changes nothing.
 
-use super::{bytes, each_task, folders};
+use super::{bytes, folders};
 use crate::model::{Rejection, RelPath};
-use crate::protocol::board::names::{Place, PlaceKind, TaskId};
+use crate::protocol::board::names::{Place, PlaceKind, TaskId, id_of};
 use crate::protocol::board::table::Status;
 use crate::protocol::board::task::{self, Task};
 use nix::fcntl::{OFlag, openat};
@@ -19,22 +19,50 @@ const HEAD: usize = 8 * 1024;
 const FIRST: usize = 1024;
 const THREADS: usize = 4;
 
-/// Every valid task with its path, and what is wrong with the others.
-pub(super) fn tasks(root: &Path) -> (Vec<(RelPath, Task)>, Vec<Rejection>) {
+/// The tasks of a board with their paths, and what is wrong with the others.
+pub(super) type Tasks = (Vec<(RelPath, Task)>, Vec<Rejection>);
+
+pub(super) fn tasks(root: &Path) -> Tasks {
+    tasks_that(root, |_| true)
+}
+
+/// Only those whose status is wanted: of the others no more is read than it takes to know that.
+pub(super) fn tasks_that(root: &Path, wanted: impl Fn(Status) -> bool + Sync) -> Tasks {
     let (mut tasks, mut problems) = (Vec::new(), Vec::new());
-    each_task(root, |path, _| {
-        let Ok(path) = RelPath::new(path) else { return };
+    let days = days(&root.join(".kodingx/inbox"));
+    for (good, bad) in each_day(&days, |day| tasks_of(root, day, &wanted)) {
+        tasks.extend(good);
+        problems.extend(bad);
+    }
+    (tasks, problems)
+}
+
+fn tasks_of(root: &Path, day: &Path, wanted: impl Fn(Status) -> bool) -> Tasks {
+    let (mut tasks, mut problems) = (Vec::new(), Vec::new());
+    let (Ok(dir), Ok(below)) = (File::open(day), day.strip_prefix(root)) else {
+        return (tasks, problems);
+    };
+    let mut head = vec![0; HEAD];
+    for entry in std::fs::read_dir(day).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let stem = name.to_str().and_then(|name| name.strip_suffix(".md"));
+        let path = below.join(&name).to_str().and_then(|path| RelPath::new(path).ok());
+        let (Some(path), Some(_)) = (path, stem.and_then(id_of)) else { continue };
+        if status_of(&dir, &name, &mut head).is_some_and(|status| !wanted(status)) {
+            continue;
+        }
         match bytes(root, path.as_str()) {
             Ok(Some(bytes)) => match task::parse(&bytes, &path) {
-                Ok(task) => tasks.push((path, task)),
+                Ok(task) if wanted(task.status) => tasks.push((path, task)),
+                Ok(_) => {}
                 Err(found) => problems.extend(found),
             },
             Ok(None) => {}
             Err(error) => {
-                problems.push(Rejection::new("DM-04", &path, error.to_string(), "a plain file"))
+                problems.push(Rejection::new("DM-04", &path, error.to_string(), "a plain file"));
             }
         }
-    });
+    }
     (tasks, problems)
 }
 

@@ -101,8 +101,8 @@ fn list(
     json: bool,
 ) -> anyhow::Result<Exit> {
     let place = Place::of(context)?;
-    let (mut tasks, problems) = inspect::tasks(&place.root);
-    tasks.retain(|(_, task)| status.is_none_or(|status| task.status == status));
+    let wanted = |found| status.is_none_or(|status| found == status);
+    let (mut tasks, problems) = inspect::tasks_that(&place.root, wanted);
     tasks.retain(|(_, task)| assignee.is_none_or(|assignee| same_agent(&task.assignee, assignee)));
     tasks.sort_by(|(_, a), (_, b)| a.id.cmp(&b.id));
     if json {
