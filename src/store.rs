@@ -25,7 +25,7 @@ mod unsynced;
 
 pub use amend::{NotAnObject, amend};
 pub use copy::{Copied, copy};
-pub use edit::{EditError, Edited, FolderLock, edit};
+pub use edit::{EditError, Edited, FolderLock, edit, is_temporary};
 pub use error::StoreError;
 pub use journal::{
     Durability, Head, Journal, LINE_MAX, Opened, Record, SEGMENT_MAX, Verified, tail, verify,

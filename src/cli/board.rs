@@ -3,7 +3,9 @@
 pub(super) mod archive;
 pub(super) mod import;
 pub(super) mod inspect;
+mod maker;
 pub(super) mod new;
+mod prompt;
 pub(super) mod report;
 mod runner;
 pub(super) mod setup;
@@ -16,6 +18,7 @@ use crate::clock;
 use crate::model::{FileState, Rejection, RelPath};
 use crate::protocol::board::manifest::{self, Manifest};
 use crate::protocol::board::names::{self, TaskId};
+use crate::protocol::board::profile::Signals;
 use crate::protocol::board::task::Task;
 use crate::protocol::board::{self, FILE_MAX};
 use crate::read;
@@ -44,13 +47,18 @@ impl Place {
     /// The one file of a task, by its name.
     pub(super) fn find(&self, id: &TaskId) -> anyhow::Result<RelPath> {
         let mut found = Vec::new();
-        each_task(&self.root, |path, other| {
-            if other == *id {
-                found.push(path);
+        let prefix = format!("{id}-");
+        each_file(&self.root, |file| {
+            if file.name.starts_with(&prefix) && file.id().is_some() {
+                found.push(file.path());
             }
         });
         match found.as_slice() {
             [one] => Ok(RelPath::new(one.clone())?),
+            [] if archive::has(&self.root, id) => {
+                let how = format!("`agency archive --restore {id}` brings it back");
+                Err(Refused(format!("{id} was put into the archive; {how}")).into())
+            }
             [] => {
                 Err(Refused(format!("there is no task {id}; `agency task list` shows them")).into())
             }
@@ -94,20 +102,76 @@ pub(super) fn bytes(root: &Path, path: &str) -> anyhow::Result<Option<Vec<u8>>> 
     }
 }
 
-/// Every task file by name alone; nothing is opened.
-pub(super) fn each_task(root: &Path, mut tell: impl FnMut(String, TaskId)) {
-    let inbox = root.join(".kodingx/inbox");
-    for (agent, dir) in folders(&inbox) {
+/// Looks at the repository's top folder, as detection wants to see it.
+fn signals<T>(root: &Path, look: impl FnOnce(&Signals<'_>) -> T) -> T {
+    let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+    let names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let read = |name: &str| {
+        bytes(root, name).ok().flatten().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    };
+    look(&Signals { names: &names, read: &read })
+}
+
+/// A file of the inbox, by its name alone.
+pub(super) struct Named<'a> {
+    agent: &'a str,
+    date: &'a str,
+    name: &'a str,
+}
+
+impl Named<'_> {
+    fn path(&self) -> String {
+        format!(".kodingx/inbox/{}/{}/{}", self.agent, self.date, self.name)
+    }
+
+    /// `None`: it is no task.
+    fn id(&self) -> Option<TaskId> {
+        self.name.strip_suffix(".md").and_then(names::id_of)
+    }
+}
+
+/// Every file of the inbox; nothing is opened.
+pub(super) fn each_file(root: &Path, tell: impl FnMut(&Named<'_>)) {
+    each_below(&root.join(".kodingx/inbox"), tell);
+}
+
+/// The same for an inbox that lies elsewhere.
+fn each_below(inbox: &Path, mut tell: impl FnMut(&Named<'_>)) {
+    for (agent, dir) in folders(inbox) {
         for (date, dir) in folders(&dir) {
-            for name in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-                let name = name.file_name();
-                let Some(name) = name.to_str() else { continue };
-                if let Some(id) = name.strip_suffix(".md").and_then(names::id_of) {
-                    tell(format!(".kodingx/inbox/{agent}/{date}/{name}"), id);
+            for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+                if let Some(name) = entry.file_name().to_str() {
+                    tell(&Named { agent: &agent, date: &date, name });
                 }
             }
         }
     }
+}
+
+/// A folder of ours, made where it is missing; a link on the way would lead out of the repository.
+pub(super) fn folder(root: &Path, path: &str) -> anyhow::Result<PathBuf> {
+    let mut at = root.to_owned();
+    for name in path.split('/') {
+        at.push(name);
+        match at.symlink_metadata() {
+            Ok(meta) if meta.is_dir() => {}
+            Ok(_) => {
+                return Err(Refused(format!(
+                    "`{}` is not a folder; nothing is written through it (SE-02)",
+                    at.display()
+                ))
+                .into());
+            }
+            Err(_) => match std::fs::create_dir(&at) {
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                    return Err(error.into());
+                }
+                Ok(()) | Err(_) => {}
+            },
+        }
+    }
+    Ok(at)
 }
 
 /// The folders in a folder; links are none.

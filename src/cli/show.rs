@@ -19,6 +19,15 @@ pub(super) fn json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Somebody's text as it may go to a terminal: no sequence in it moves, colours or answers anything.
+pub(super) fn plain(text: &str) -> String {
+    let turns = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let safe = |c: char| {
+        if (c.is_control() && !matches!(c, '\n' | '\t')) || turns(c) { '\u{fffd}' } else { c }
+    };
+    text.replace("\r\n", "\n").chars().map(safe).collect()
+}
+
 pub(super) fn age(since: Timestamp) -> String {
     between(since, clock::now().wall)
 }

@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const PAUSE: Duration = Duration::from_millis(2);
+/// How the name of a file begins that is not published yet; our process and a count follow.
+const TEMPORARY: &str = ".agency-tmp-";
 
 /// A folder that only we write to, as far as our own commands go. Given back when dropped.
 #[derive(Debug)]
@@ -109,10 +111,17 @@ fn read<E>(spot: &Spot, path: &RelPath, limit: u64) -> Result<Option<Vec<u8>>, E
     Ok(Some(bytes))
 }
 
+/// Is this the name of a file that [`edit`] had not finished?
+pub fn is_temporary(name: &str) -> bool {
+    let parts = name.strip_prefix(TEMPORARY).and_then(|rest| rest.split_once('-'));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    parts.is_some_and(|(process, count)| digits(process) && digits(count))
+}
+
 fn publish(spot: &Spot, bytes: &[u8]) -> Result<(), StoreError> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let temp = spot.beside(format!(".agency-tmp-{}-{count}", std::process::id()));
+    let temp = spot.beside(format!("{TEMPORARY}{}-{count}", std::process::id()));
     // Left by a process that had our number before us, and died.
     temp.unlink()?;
     let mode = spot.stat()?.map_or(0o644, |(_, stat)| stat.st_mode & 0o777);

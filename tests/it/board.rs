@@ -1,11 +1,13 @@
 //! The Agency board on real files: documents as the spec writes them, the command line as a team uses it.
 
 mod documents;
+mod fuzz;
 mod ids;
 mod importing;
 mod moving;
 mod running;
 mod setup;
+mod terminal;
 mod verifying;
 
 use crate::e2e::stage::Stage;

@@ -3,12 +3,14 @@
 use super::super::context::Context;
 use super::super::exit::{Exit, Refused};
 use super::super::show;
-use super::{Place, bytes, folders, inspect, task_id};
+use super::{Place, bytes, each_below, each_file, folders, inspect, task_id};
 use crate::clock;
 use crate::model::RelPath;
-use crate::protocol::board::names::{TaskId, id_of};
+use crate::protocol::board::names::{NUMBER_MAX, TaskId, id_of, number_of};
 use crate::protocol::board::state;
+use crate::protocol::board::task::{self, Task};
 use crate::store::{self, FolderLock};
+use std::collections::{BTreeSet, HashSet};
 use std::convert::Infallible;
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +18,8 @@ use std::time::Duration;
 const FOLDER: &str = ".kodingx/archive";
 const LAST_ID: &str = ".kodingx/archive/last-id";
 const WAIT: Duration = Duration::from_secs(60);
-const BOXES: [&str; 3] = ["inbox", "outbox", "verify"];
+/// The task itself last: whoever is ended in the middle finds by it what is left to move.
+const BOXES: [&str; 3] = ["verify", "outbox", "inbox"];
 
 /// Put finished tasks away, or bring one back
 #[derive(clap::Args)]
@@ -57,7 +60,6 @@ pub(crate) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
 
 fn archive(place: &Place, days: u32) -> anyhow::Result<Vec<String>> {
     let root = &place.root;
-    refuse_link(root)?;
     let state =
         bytes(root, state::PATH)?.and_then(|bytes| state::parse(&bytes).ok()).unwrap_or_default();
     let now = clock::now().wall;
@@ -66,7 +68,7 @@ fn archive(place: &Place, days: u32) -> anyhow::Result<Vec<String>> {
     };
     let (tasks, _) = inspect::tasks(root);
     // Somebody still waits for what they depend on; and STATE.md has the last word on what is active.
-    let wanted: std::collections::BTreeSet<TaskId> = tasks
+    let wanted: HashSet<TaskId> = tasks
         .iter()
         .filter(|(_, task)| !task.status.is_over())
         .flat_map(|(_, task)| task.depends_on.clone())
@@ -78,13 +80,21 @@ fn archive(place: &Place, days: u32) -> anyhow::Result<Vec<String>> {
             && !active(&task.id)
             && !wanted.contains(&task.id)
     });
-    let over: Vec<TaskId> = over.map(|(_, task)| task.id.clone()).collect();
+    let over: HashSet<TaskId> = over.map(|(_, task)| task.id.clone()).collect();
     remember_last(root, over.iter().filter_map(TaskId::number).max())?;
     move_all(root, ".kodingx", FOLDER, |id| over.contains(id))
 }
 
 fn restore(place: &Place, id: &TaskId) -> anyhow::Result<Vec<String>> {
-    refuse_link(&place.root)?;
+    let mut twin = None;
+    each_file(&place.root, |file| {
+        if file.id().as_ref() == Some(id) {
+            twin = Some(file.path());
+        }
+    });
+    if let Some(twin) = twin.filter(|_| has(&place.root, id)) {
+        return Err(Refused(format!("`{twin}` has the id {id} already (AG-05)")).into());
+    }
     let moved = move_all(&place.root, FOLDER, ".kodingx", |other| other == id)?;
     if moved.is_empty() {
         return Err(Refused(format!("{id} is not in the archive")).into());
@@ -112,8 +122,7 @@ fn move_all(
                 {
                     continue;
                 }
-                let target = root.join(to).join(&folder);
-                std::fs::create_dir_all(&target)?;
+                let target = super::folder(root, &format!("{to}/{folder}"))?;
                 if target.join(&file).symlink_metadata().is_ok() {
                     return Err(Refused(format!(
                         "`{to}/{folder}/{file}` is there already; nothing is overwritten"
@@ -135,29 +144,56 @@ fn id_of_file(name: &str) -> Option<TaskId> {
     id_of(stem)
 }
 
-/// The highest id that went into the archive: it is never given again, and the archive need not be read for it.
-pub(super) fn last_id(root: &Path) -> u64 {
-    let text = bytes(root, LAST_ID).ok().flatten().unwrap_or_default();
-    String::from_utf8_lossy(&text).trim().parse().unwrap_or(0)
+/// The highest id that went into the archive: it is never given again, and the archive need not be read for it. Where that
+/// was lost, the archive is.
+pub(super) fn last_id(root: &Path) -> anyhow::Result<u64> {
+    let text = bytes(root, LAST_ID)?;
+    let noted = text.and_then(|text| String::from_utf8_lossy(&text).trim().parse().ok());
+    if let Some(noted) = noted.filter(|noted| *noted < NUMBER_MAX) {
+        return Ok(noted);
+    }
+    let mut highest = 0;
+    each_below(&root.join(FOLDER).join("inbox"), |file| {
+        highest = highest.max(number_of(file.name).unwrap_or(0));
+    });
+    Ok(highest)
+}
+
+pub(super) fn has(root: &Path, id: &TaskId) -> bool {
+    let mut found = false;
+    each_below(&root.join(FOLDER).join("inbox"), |file| found |= file.id().as_ref() == Some(id));
+    found
+}
+
+pub(in super::super) fn ids(root: &Path) -> BTreeSet<TaskId> {
+    let mut ids = BTreeSet::new();
+    each_below(&root.join(FOLDER).join("inbox"), |file| ids.extend(file.id()));
+    ids
+}
+
+/// The tasks that were put away, as far as they can be read.
+pub(super) fn tasks(root: &Path) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    each_below(&root.join(FOLDER).join("inbox"), |file| {
+        let path = file.path();
+        let archived = path.replacen(".kodingx", FOLDER, 1);
+        let text = bytes(root, &archived).ok().flatten();
+        let task = text
+            .zip(RelPath::new(path).ok())
+            .and_then(|(text, path)| task::parse(&text, &path).ok());
+        tasks.extend(task);
+    });
+    tasks
 }
 
 fn remember_last(root: &Path, highest: Option<u64>) -> anyhow::Result<()> {
-    let Some(highest) = highest.filter(|highest| *highest > last_id(root)) else { return Ok(()) };
+    let Some(highest) = highest else { return Ok(()) };
+    if highest <= last_id(root)? {
+        return Ok(());
+    }
     let path = RelPath::fixed(LAST_ID);
     store::edit(root, &path, 100, WAIT, |_| {
         Ok::<_, Infallible>(Some(format!("{highest}\n").into_bytes()))
     })?;
-    Ok(())
-}
-
-fn refuse_link(root: &Path) -> anyhow::Result<()> {
-    let linked = [".kodingx", FOLDER]
-        .iter()
-        .any(|dir| root.join(dir).symlink_metadata().is_ok_and(|meta| meta.is_symlink()));
-    if linked {
-        return Err(
-            Refused(format!("`{FOLDER}` is a symbolic link; no file is moved through it")).into()
-        );
-    }
     Ok(())
 }

@@ -3,7 +3,8 @@
 use super::super::context::{Context, runtime};
 use super::super::exit::{Exit, Misused, Refused};
 use super::super::show;
-use super::{Place, inspect, new};
+use super::maker::Maker;
+use super::{Place, archive, inspect};
 use crate::protocol::board::import::{self, Issue, Next};
 use crate::protocol::board::names::is_agent;
 use crate::protocol::board::scope::Scope;
@@ -78,13 +79,20 @@ pub(crate) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
 
 /// Those that no task refers to yet.
 fn make(place: &Place, args: &Args, issues: &[Issue]) -> anyhow::Result<Vec<Value>> {
-    let (tasks, _) = inspect::tasks(&place.root);
-    let known: BTreeSet<(String, String)> =
-        tasks.into_iter().flat_map(|(_, task)| task.refs).collect();
     let assignee = args.assignee.clone().or_else(|| place.manifest.builders.first().cloned());
     let assignee = assignee
         .filter(|name| is_agent(name))
         .ok_or_else(|| Misused("whose tasks? --assignee AGENT".to_owned()))?;
+    // What is known is looked at under the lock: two imports at once make no task twice.
+    let mut maker = Maker::open(place)?;
+    let (tasks, _) = inspect::tasks(&place.root);
+    let finished = archive::tasks(&place.root);
+    let known: BTreeSet<(String, String)> = tasks
+        .into_iter()
+        .map(|(_, task)| task)
+        .chain(finished)
+        .flat_map(|task| task.refs)
+        .collect();
     let mut made = Vec::new();
     for issue in issues {
         let seen = known.contains(&("url".to_owned(), issue.url.clone()))
@@ -95,7 +103,7 @@ fn make(place: &Place, args: &Args, issues: &[Issue]) -> anyhow::Result<Vec<Valu
         let id = if args.dry_run {
             String::new()
         } else {
-            new::write(place, &task(place, issue, &assignee))?.0.to_string()
+            maker.make(&task(place, issue, &assignee))?.0.to_string()
         };
         made.push(
             json!({ "id": id, "ref": issue.reference.1, "title": issue.title, "url": issue.url }),

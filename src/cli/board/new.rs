@@ -1,25 +1,16 @@
 //! `agency task new` and `agency assign`: one more task file, with an id that nobody else gets.
 
 use super::super::context::Context;
-use super::super::exit::{Exit, Misused, Refused};
+use super::super::exit::{Exit, Misused};
 use super::super::show;
-use super::{Place, each_task, refused, task_id};
-use crate::clock;
-use crate::model::RelPath;
-use crate::protocol::board::manifest::IdStrategy;
-use crate::protocol::board::names::{TaskId, is_agent, task_path};
+use super::maker::Maker;
+use super::prompt::{Question, is_terminal};
+use super::{Place, task_id};
+use crate::protocol::board::names::{TaskId, is_agent};
+use crate::protocol::board::profile;
 use crate::protocol::board::scope::{Scope, is_pattern};
 use crate::protocol::board::table::Status;
-use crate::protocol::board::task::{self, NewTask, Priority};
-use crate::protocol::board::{FILE_MAX, profile};
-use crate::store::{self, FolderLock};
-use std::convert::Infallible;
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
-use std::path::Path;
-use std::time::Duration;
-
-/// How long a command waits for the others that make tasks.
-const WAIT: Duration = Duration::from_secs(120);
+use crate::protocol::board::task::{NewTask, Priority};
 
 #[derive(clap::Args)]
 #[command(
@@ -53,8 +44,8 @@ pub(crate) struct AssignArgs {
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Fields {
-    /// P0 (first) to P3
-    #[arg(long, default_value = "P2", value_parser = priority)]
+    /// P0 (first) to P3 (default: P2)
+    #[arg(long, value_parser = priority)]
     priority: Option<Priority>,
     /// The DoD profile that must pass (default: the board's)
     #[arg(long, value_name = "NAME")]
@@ -111,44 +102,68 @@ fn reference(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-pub(crate) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
+const ASSIGNEE: &str = "at most 64 of a-z, 0-9, `.`, `_` and `-`";
+
+pub(crate) fn run(context: &Context, mut args: Args) -> anyhow::Result<Exit> {
     let place = Place::of(context)?;
-    let title = asked("Title", args.title, None)?;
+    let by_questions = args.title.is_none() && is_terminal();
+    let title = Question { what: "Title", flag: "title", wanted: "one line of text", usual: None };
+    let title = title.ask(args.title, |text| is_line(text).then(|| text.to_owned()))?;
     let usual = place.manifest.builders.first().map(String::as_str);
-    let assignee = asked("Assignee", args.assignee, usual)?;
+    let assignee = Question { what: "Assignee", flag: "assignee", wanted: ASSIGNEE, usual };
+    let assignee = assignee.ask(args.assignee, |text| is_agent(text).then(|| text.to_owned()))?;
+    if by_questions {
+        ask_more(&mut args.fields)?;
+    }
     create(&place, title, assignee, Status::New, args.fields)
+}
+
+/// Whoever is asked for the title is asked for what else a task should not be without.
+fn ask_more(fields: &mut Fields) -> anyhow::Result<()> {
+    if fields.priority.is_none() {
+        let question = Question {
+            what: "Priority",
+            flag: "priority",
+            wanted: "P0, P1, P2 or P3",
+            usual: Some(USUAL_PRIORITY.word()),
+        };
+        fields.priority = Some(question.ask(None, Priority::parse)?);
+    }
+    if fields.must_touch.is_empty() && fields.may_touch.is_empty() {
+        let question = Question {
+            what: "Files that it may change",
+            flag: "may-touch",
+            wanted: "globs inside the repository, separated by commas",
+            usual: Some("**"),
+        };
+        fields.may_touch = question.ask(None, |line| {
+            let globs: Vec<String> = line.split(',').map(|glob| glob.trim().to_owned()).collect();
+            globs.iter().all(|glob| is_pattern(glob)).then_some(globs)
+        })?;
+    }
+    if fields.acceptance.is_empty() {
+        let question = Question {
+            what: "What holds when it is done",
+            flag: "acceptance",
+            wanted: "one line of text",
+            usual: Some(""),
+        };
+        let line = question
+            .ask(None, |text| (text.is_empty() || is_line(text)).then(|| text.to_owned()))?;
+        fields.acceptance.extend(Some(line).filter(|line| !line.is_empty()));
+    }
+    Ok(())
+}
+
+const USUAL_PRIORITY: Priority = Priority::P2;
+
+fn is_line(text: &str) -> bool {
+    !text.trim().is_empty() && !text.contains(char::is_control)
 }
 
 pub(crate) fn assign(context: &Context, args: AssignArgs) -> anyhow::Result<Exit> {
     let place = Place::of(context)?;
     create(&place, args.title, args.assignee, Status::Assigned, args.fields)
-}
-
-/// A value from its flag; at a terminal it is asked for.
-pub(super) fn asked(
-    what: &str,
-    given: Option<String>,
-    usual: Option<&str>,
-) -> anyhow::Result<String> {
-    if let Some(given) = given {
-        return Ok(given);
-    }
-    if !std::io::stdin().is_terminal() {
-        return usual
-            .map(str::to_owned)
-            .ok_or_else(|| Misused(format!("no {0}: give --{0}", what.to_lowercase())).into());
-    }
-    let hint = usual.map(|usual| format!(" [{usual}]")).unwrap_or_default();
-    anstream::eprint!("{what}{hint}: ");
-    std::io::stderr().flush()?;
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line)?;
-    let line = line.trim();
-    match (line.is_empty(), usual) {
-        (false, _) => Ok(line.to_owned()),
-        (true, Some(usual)) => Ok(usual.to_owned()),
-        (true, None) => Err(Misused(format!("no {}", what.to_lowercase())).into()),
-    }
 }
 
 fn create(
@@ -160,7 +175,7 @@ fn create(
 ) -> anyhow::Result<Exit> {
     let json = fields.json;
     let task = new_task(place, title, assignee, status, fields)?;
-    let (id, path) = write(place, &task)?;
+    let (id, path) = Maker::open(place)?.make(&task)?;
     if json {
         show::json(&serde_json::json!({ "id": id, "path": path.as_str() }))?;
     } else {
@@ -177,12 +192,13 @@ fn new_task(
     fields: Fields,
 ) -> anyhow::Result<NewTask> {
     let mut problems = Vec::new();
-    if title.trim().is_empty() || title.contains(char::is_control) {
+    if !is_line(&title) {
         problems.push("the title must be one line of text".to_owned());
     }
     if !is_agent(&assignee) {
         problems.push(format!(
-            "`{assignee}` is not a name: wanted at most 64 of a-z, 0-9, `.`, `_` and `-`"
+            "`{}` is not a name: wanted {ASSIGNEE}",
+            crate::model::clip(&assignee, 80)
         ));
     }
     let dod_profile = fields.dod_profile.unwrap_or_else(|| place.manifest.dod_profile.clone());
@@ -206,7 +222,7 @@ fn new_task(
     }
     Ok(NewTask {
         title: title.trim().to_owned(),
-        priority: fields.priority.unwrap_or(Priority::P2),
+        priority: fields.priority.unwrap_or(USUAL_PRIORITY),
         assignee,
         status,
         dod_profile,
@@ -222,51 +238,4 @@ fn new_task(
         problem: fields.problem.unwrap_or_default(),
         notes: fields.notes.unwrap_or_default(),
     })
-}
-
-/// Gives it an id under the lock of the inbox and puts the whole file there at once (AG-05).
-pub(super) fn write(place: &Place, task: &NewTask) -> anyhow::Result<(TaskId, RelPath)> {
-    let inbox = place.root.join(".kodingx/inbox");
-    std::fs::create_dir_all(&inbox)?;
-    let Some(_lock) = FolderLock::acquire(&inbox, WAIT)? else {
-        return Err(Refused(
-            "somebody else has been making tasks here for two minutes; try again".to_owned(),
-        )
-        .into());
-    };
-    let highest = Highest::look(&place.root);
-    if let Some(dep) = task.depends_on.iter().find(|dep| !highest.known.contains(*dep)) {
-        return Err(Refused(format!("depends on {dep}, which does not exist (AG-27)")).into());
-    }
-    let now = clock::now().wall;
-    let id = match place.manifest.ids {
-        IdStrategy::Sequential => TaskId::sequential(highest.number + 1),
-        IdStrategy::Ulid => TaskId::ulid(now, uuid::Uuid::new_v4().as_u128()),
-    };
-    let zone = place.manifest.zone;
-    let path = task_path(&task.assignee, &id, &task.title, zone, now);
-    let text = task.render(&id, &zone.stamp(now));
-    // What would be refused when it is read is not written.
-    task::parse(text.as_bytes(), &path).map_err(|problems| refused(&problems))?;
-    store::edit(&place.root, &path, FILE_MAX, WAIT, |_| {
-        Ok::<_, Infallible>(Some(text.into_bytes()))
-    })?;
-    Ok((id, path))
-}
-
-/// What is taken already, here or in the archive.
-struct Highest {
-    number: u64,
-    known: std::collections::HashSet<TaskId>,
-}
-
-impl Highest {
-    fn look(root: &Path) -> Self {
-        let mut highest = Self { number: super::archive::last_id(root), known: Default::default() };
-        each_task(root, |_, id| {
-            highest.number = highest.number.max(id.number().unwrap_or(0));
-            highest.known.insert(id);
-        });
-        highest
-    }
 }

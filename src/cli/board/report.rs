@@ -5,7 +5,7 @@ use super::super::exit::{Exit, Refused};
 use super::super::show;
 use super::{Place, bytes, inspect, refused, task_id};
 use crate::model::RelPath;
-use crate::protocol::board::names::TaskId;
+use crate::protocol::board::names::{self, TaskId, same_agent};
 use crate::protocol::board::report::{self, Says};
 use serde_json::json;
 
@@ -22,13 +22,19 @@ pub(crate) struct Args {
 
 pub(crate) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
     let place = Place::of(context)?;
-    place.find(&args.id)?;
-    let Some(path) = inspect::reports(&place.root, &args.id).pop() else {
+    let task = names::Place::parse(place.find(&args.id)?.as_str());
+    let mut reports = inspect::reports(&place.root, &args.id);
+    // Somebody else's file about this task is no report of it (AG-07); it is shown where there is nothing better.
+    reports.sort_by_key(|path| {
+        let by = names::Place::parse(path).zip(task.as_ref());
+        by.is_some_and(|(report, task)| same_agent(&report.agent, &task.agent))
+    });
+    let Some(path) = reports.pop() else {
         return Err(Refused(format!("{} has no report yet", args.id)).into());
     };
     let text = bytes(&place.root, &path)?.unwrap_or_default();
     if !args.json {
-        anstream::println!("{path}\n\n{}", String::from_utf8_lossy(&text).trim_end());
+        anstream::println!("{path}\n\n{}", show::plain(String::from_utf8_lossy(&text).trim_end()));
         return Ok(Exit::Fine);
     }
     let report = report::parse(&text, &RelPath::new(path.clone())?)

@@ -10,6 +10,19 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// One of the commands, as people count them.
+pub(super) struct Step<'a> {
+    pub(super) number: usize,
+    pub(super) count: usize,
+    pub(super) command: &'a str,
+}
+
+impl std::fmt::Display for Step<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "[{}/{}] {}", self.number, self.count, crate::model::clip(self.command, 200))
+    }
+}
+
 pub(super) struct Runner {
     root: PathBuf,
     runs: PathBuf,
@@ -34,14 +47,9 @@ impl Runner {
         Ok(Self { root: root.to_owned(), runs, executor, events, limit, terminal })
     }
 
-    pub(super) async fn run(
-        &mut self,
-        task: &str,
-        number: usize,
-        command: &str,
-    ) -> anyhow::Result<Ran> {
-        let run = RunId::new(format!("verify-{number}"));
-        self.executor.submit(&self.spec(&run, task, command))?;
+    pub(super) async fn run(&mut self, task: &str, step: &Step<'_>) -> anyhow::Result<Ran> {
+        let run = RunId::new(format!("verify-{}", step.number));
+        self.executor.submit(&self.spec(&run, task, step.command))?;
         let folder = self.executor.folder(&run)?;
         let begun = Instant::now();
         let mut shown = Shown::default();
@@ -61,14 +69,14 @@ impl Runner {
                 () = tokio::time::sleep(PAUSE) => {}
             }
             shown.copy(&folder, self.terminal)?;
-            self.tick(command, begun);
+            self.tick(step, begun);
         }
         self.wipe();
         shown.copy(&folder, self.terminal)?;
         if interrupted {
             return Err(Interrupted.into());
         }
-        Ok(ran(&folder, command, begun))
+        Ok(ran(&folder, step.command, begun))
     }
 
     fn spec(&self, run: &RunId, task: &str, command: &str) -> RunSpec {
@@ -99,10 +107,10 @@ impl Runner {
     }
 
     /// One line that changes in place, on a terminal only.
-    fn tick(&self, command: &str, begun: Instant) {
+    fn tick(&self, step: &Step<'_>, begun: Instant) {
         if self.terminal {
-            let line = crate::model::clip(command, 60);
-            anstream::eprint!("\r\x1b[K  … {line}  {}s", begun.elapsed().as_secs());
+            let line = crate::model::clip(&step.to_string(), 66);
+            anstream::eprint!("\r\x1b[K… {line}  {}s", begun.elapsed().as_secs());
             drop(std::io::stderr().flush());
         }
     }

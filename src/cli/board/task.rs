@@ -7,7 +7,7 @@ use super::super::show;
 use super::{Place, inspect, new, task_id};
 use crate::model::Verb as Asked;
 use crate::protocol::board::NAME;
-use crate::protocol::board::names::TaskId;
+use crate::protocol::board::names::{TaskId, same_agent};
 use crate::protocol::board::table::Status;
 use serde_json::{Value, json};
 
@@ -101,9 +101,9 @@ fn list(
     json: bool,
 ) -> anyhow::Result<Exit> {
     let place = Place::of(context)?;
-    let (mut tasks, problems) = inspect::tasks(&place.root);
-    tasks.retain(|(_, task)| status.is_none_or(|status| task.status == status));
-    tasks.retain(|(_, task)| assignee.is_none_or(|assignee| task.assignee == assignee));
+    let wanted = |found| status.is_none_or(|status| found == status);
+    let (mut tasks, problems) = inspect::tasks_that(&place.root, wanted);
+    tasks.retain(|(_, task)| assignee.is_none_or(|assignee| same_agent(&task.assignee, assignee)));
     tasks.sort_by(|(_, a), (_, b)| a.id.cmp(&b.id));
     if json {
         show::json(
@@ -142,7 +142,7 @@ fn show_one(context: &Context, id: &TaskId, json: bool) -> anyhow::Result<Exit> 
     }
     let bytes = super::bytes(&place.root, path.as_str())?;
     let Some(bytes) = bytes else { return Err(Refused(format!("`{path}` is gone")).into()) };
-    anstream::println!("{path}\n\n{}", String::from_utf8_lossy(&bytes).trim_end());
+    anstream::println!("{path}\n\n{}", show::plain(String::from_utf8_lossy(&bytes).trim_end()));
     for (name, value) in &task.refs {
         anstream::println!("ref        {name}: {value}");
     }

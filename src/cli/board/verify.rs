@@ -1,19 +1,18 @@
 //! `agency verify`: runs the DoD profile of a task, writes the artifact, says pass or fail (spec 2 §11, §20, §21).
 
+mod look;
+
 use super::super::ask::tell;
-use super::super::audit::Vault;
 use super::super::context::{Context, runtime};
-use super::super::exit::{Exit, Misused, Refused};
+use super::super::exit::{Exit, Refused};
+use super::prompt::{Question, is_terminal};
 use super::runner::Runner;
-use super::{Place, bytes, refused, task_id};
-use crate::clock;
-use crate::git::Repo;
-use crate::model::{Change, CommitId, RelPath, Sides, Snapshot, Verb, to_compare, weakened};
-use crate::protocol::board::artifact::{Artifact, Passed, Ran};
-use crate::protocol::board::names::{TaskId, same_agent};
-use crate::protocol::board::profile::{self, Profile, Signals};
-use crate::protocol::board::task::Task;
-use crate::protocol::board::{FILE_MAX, NAME, PROTOCOL, risks, scope};
+use super::{Place, task_id};
+use crate::model::Verb;
+use crate::protocol::board::NAME;
+use crate::protocol::board::artifact::{Artifact, Passed};
+use crate::protocol::board::names::TaskId;
+use look::Look;
 use std::time::Duration;
 
 /// Run a task's Definition of Done yourself, and write what came of it
@@ -28,16 +27,16 @@ pub(crate) struct Args {
     #[arg(long)]
     check_risks: bool,
     /// Let it be DONE although it does not pass; recorded in DECISIONS.md and RISKS.md
-    #[arg(long = "override", requires = "reason", requires = "followup")]
+    #[arg(long = "override")]
     overrule: bool,
-    /// Why it is overridden
-    #[arg(long)]
+    /// Why it is overridden (asked for, at a terminal)
+    #[arg(long, allow_hyphen_values = true, requires = "overrule")]
     reason: Option<String>,
-    /// The task that will put it right
-    #[arg(long, value_name = "ID", value_parser = task_id)]
+    /// The task that will put it right (asked for, at a terminal)
+    #[arg(long, value_name = "ID", value_parser = task_id, requires = "overrule")]
     followup: Option<TaskId>,
     /// Who approves (default: your git e-mail)
-    #[arg(long, value_name = "WHO")]
+    #[arg(long, value_name = "WHO", requires = "overrule")]
     approver: Option<String>,
     /// How long each command may take, such as 90s, 30m or 2h
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = duration)]
@@ -61,28 +60,86 @@ pub(crate) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
     super::setup::refuse_agents()?;
     let place = Place::of(context)?;
     let (_, task) = place.task(&args.task)?;
+    // Asked and looked at first: nobody wants to hear after an hour of tests that a word was missing.
+    let overrule = if args.overrule { Some(Overrule::ask(&place, args)?) } else { None };
     let runs =
         context.state_dir()?.path().join(format!("verify-{}", uuid::Uuid::new_v4().simple()));
     let (artifact, approver) = runtime()?.block_on(async {
         let look = Look::at(&place, &task).await?;
+        let approver = match &overrule {
+            Some(_) => approver(args, look.owner().await?)?,
+            None => None,
+        };
         let runner = Runner::new(&place.root, runs, args.timeout)?;
-        let artifact = look.verify(args, &task, runner).await?;
-        anyhow::Ok((artifact, look.approver(args).await?))
+        anyhow::Ok((look.verify(args, &task, runner).await?, approver))
     })?;
     say(args, &artifact);
     let json = serde_json::to_string(&artifact)?;
-    let followup = args.followup.as_ref().map(TaskId::as_str);
+    let by = overrule.as_ref();
     let words = [
         ("do", Some("verified")),
         ("task", Some(args.task.as_str())),
         ("artifact", Some(json.as_str())),
-        ("override", args.overrule.then_some("yes")),
-        ("reason", args.reason.as_deref()),
-        ("followup", followup),
+        ("override", by.map(|_| "yes")),
+        ("reason", by.map(|by| by.reason.as_str())),
+        ("followup", by.map(|by| by.followup.as_str())),
         ("approver", approver.as_deref()),
     ];
     tell(context, Verb::Do, Some(NAME), &words)?;
     Ok(if artifact.result == Passed::Pass || args.overrule { Exit::Fine } else { Exit::Finding })
+}
+
+/// What an override must say (§20.2).
+struct Overrule {
+    reason: String,
+    followup: TaskId,
+}
+
+impl Overrule {
+    fn ask(place: &Place, args: &Args) -> anyhow::Result<Self> {
+        let reason = Question {
+            what: "Reason",
+            flag: "reason",
+            wanted: "one line that says why",
+            usual: None,
+        };
+        let line = |text: &str| {
+            let fits = !text.trim().is_empty() && !text.contains(char::is_control);
+            fits.then(|| text.trim().to_owned())
+        };
+        let reason = reason.ask(args.reason.clone(), line)?;
+        let followup = Question {
+            what: "Follow-up task",
+            flag: "followup",
+            wanted: "the id of a task that is there, such as T0008",
+            usual: None,
+        };
+        let given = args.followup.as_ref().map(ToString::to_string);
+        let followup = followup.ask(given, TaskId::parse)?;
+        if followup == args.task {
+            return Err(Refused(format!(
+                "{followup} cannot put itself right; the follow-up is another task (AG-19)"
+            ))
+            .into());
+        }
+        place.find(&followup)?;
+        Ok(Self { reason, followup })
+    }
+}
+
+/// Whoever is named; else the owner, who may say otherwise at a terminal.
+fn approver(args: &Args, owner: Option<String>) -> anyhow::Result<Option<String>> {
+    if args.approver.is_some() || !is_terminal() {
+        return Ok(args.approver.clone().or(owner));
+    }
+    let question = Question {
+        what: "Approver",
+        flag: "approver",
+        wanted: "a name or an address",
+        usual: owner.as_deref(),
+    };
+    let read = |text: &str| (!text.trim().is_empty()).then(|| text.trim().to_owned());
+    question.ask(None, read).map(Some)
 }
 
 /// §21.6, and the result.
@@ -105,231 +162,4 @@ fn say(args: &Args, artifact: &Artifact) {
         (Passed::Fail, false) => "FAIL",
     };
     anstream::println!("Result: {word}");
-}
-
-/// What the verify rests on: the owner's last commit, where there is git.
-struct Look<'a> {
-    place: &'a Place,
-    git: Option<Repo>,
-    snapshot: Option<Snapshot>,
-    notes: Vec<String>,
-    /// What git may obey while we look.
-    _vault: Vault,
-}
-
-impl<'a> Look<'a> {
-    async fn at(place: &'a Place, task: &Task) -> anyhow::Result<Self> {
-        let git = Repo::open(&place.root).await?;
-        let vault = Vault::new();
-        if let Some(git) = &git {
-            git.guard(vault.0.clone(), None)?;
-        }
-        let snapshot = match &git {
-            Some(git) => Some(git.snapshot(&format!("verify/{}", task.id), None).await?),
-            None => None,
-        };
-        Ok(Self { place, git, snapshot, notes: Vec::new(), _vault: vault })
-    }
-
-    fn head(&self) -> Option<(&Repo, &CommitId)> {
-        Some((self.git.as_ref()?, self.snapshot.as_ref()?.checkout.head.as_ref()?))
-    }
-
-    async fn approver(&self, args: &Args) -> anyhow::Result<Option<String>> {
-        if !args.overrule || args.approver.is_some() {
-            return Ok(args.approver.clone());
-        }
-        match &self.git {
-            Some(git) => Ok(git.owner_email().await?),
-            None => Ok(None),
-        }
-    }
-
-    /// A file as the last commit has it; as it lies there where no commit has it.
-    async fn trusted(&self, path: &RelPath) -> anyhow::Result<(Option<Vec<u8>>, Option<String>)> {
-        let here = bytes(&self.place.root, path.as_str())?;
-        let Some((git, head)) = self.head() else { return Ok((here, None)) };
-        let committed = git.file_at(head, path, FILE_MAX).await?;
-        let note = (committed.is_some() && committed != here).then(|| {
-            format!("`{path}` differs from the last commit; the committed one counts (AG-18)")
-        });
-        Ok((committed.or(here), note))
-    }
-
-    async fn verify(
-        &self,
-        args: &Args,
-        task: &Task,
-        mut runner: Runner,
-    ) -> anyhow::Result<Artifact> {
-        let mut notes = self.notes.clone();
-        let profile = self.profile(task, &mut notes).await?;
-        let (register, note) = self.trusted(&RelPath::fixed(risks::PATH)).await?;
-        notes.extend(note);
-        let register = String::from_utf8_lossy(&register.unwrap_or_default()).into_owned();
-        let risk_check = risks::check(&task.id, &task.risks, &risks::parse(&register));
-        let gates = profile.as_ref().map(|profile| profile.commands.clone()).unwrap_or_default();
-        let weakened = self.weakened(&gates).await?;
-        notes.extend(self.delegation(task).await?);
-        let commands = match &profile {
-            Some(profile) => self.commands(task, profile, &mut runner, &mut notes).await?,
-            None => Vec::new(),
-        };
-        let passed = !commands.is_empty()
-            && commands.iter().all(|ran| ran.exit_code == 0)
-            && risk_check.blocking_risks.is_empty();
-        let linked = !risk_check.linked_risks.is_empty();
-        Ok(Artifact {
-            protocol: PROTOCOL.to_owned(),
-            task_id: task.id.clone(),
-            timestamp: self.place.manifest.zone.stamp(clock::now().wall),
-            dod_profile: profile.map_or_else(|| task.dod_profile.clone(), |profile| profile.name),
-            result: if passed { Passed::Pass } else { Passed::Fail },
-            overridden: None,
-            risk_check: (linked || args.check_risks).then_some(risk_check),
-            weakened,
-            commands,
-            notes,
-            tree: self.snapshot.as_ref().map(|snapshot| snapshot.tree.as_str().to_owned()),
-        })
-    }
-
-    async fn commands(
-        &self,
-        task: &Task,
-        profile: &Profile,
-        runner: &mut Runner,
-        notes: &mut Vec<String>,
-    ) -> anyhow::Result<Vec<Ran>> {
-        if !profile.platform.fits(std::env::consts::OS) {
-            notes.push(format!(
-                "the profile `{}` is for {}, this is {}: nothing was run (AG-31)",
-                profile.name,
-                profile.platform.word(),
-                std::env::consts::OS
-            ));
-            return Ok(Vec::new());
-        }
-        let mut commands = Vec::new();
-        let count = profile.commands.len();
-        for (at, command) in profile.commands.iter().enumerate() {
-            anstream::eprintln!("[{}/{count}] {}", at + 1, crate::model::clip(command, 200));
-            let ran = runner.run(task.id.as_str(), at, command).await?;
-            let mark = if ran.exit_code == 0 { "✓" } else { "✗" };
-            anstream::eprintln!(
-                "{mark} exit {} after {:.1}s",
-                ran.exit_code,
-                ran.duration_ms as f64 / 1000.0
-            );
-            commands.push(ran);
-        }
-        Ok(commands)
-    }
-
-    /// The task's profile, or what `auto` finds. `None`: nothing is known, and nothing never passes (AG-31).
-    async fn profile(
-        &self,
-        task: &Task,
-        notes: &mut Vec<String>,
-    ) -> anyhow::Result<Option<Profile>> {
-        let named = |name: &str| (name != profile::AUTO).then(|| name.to_owned());
-        let wanted = named(&task.dod_profile).or_else(|| named(&self.place.manifest.dod_profile));
-        let detected = self.detect();
-        let name = match (&wanted, &detected) {
-            (Some(name), _) => name.clone(),
-            (None, Some(found)) => found.name.clone(),
-            (None, None) => {
-                notes.push("`auto` found nothing that it knows here; name a profile in the task or in agency.json".to_owned());
-                return Ok(None);
-            }
-        };
-        let path = profile::path_of(&name)
-            .ok_or_else(|| Misused(format!("`{name}` is not the name of a profile")))?;
-        let (text, note) = self.trusted(&path).await?;
-        notes.extend(note);
-        match (text, wanted) {
-            (Some(text), _) => {
-                Ok(Some(profile::parse(&text, &path).map_err(|problems| refused(&problems))?))
-            }
-            (None, None) => Ok(detected),
-            (None, Some(name)) => {
-                Err(Refused(format!("there is no profile `{name}`: `{path}` is missing (AG-16)"))
-                    .into())
-            }
-        }
-    }
-
-    fn detect(&self) -> Option<Profile> {
-        let root = &self.place.root;
-        let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
-        let names: Vec<String> =
-            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        let read = |name: &str| {
-            bytes(root, name)
-                .ok()
-                .flatten()
-                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        };
-        profile::detect(&Signals { names: &names, read: &read })
-    }
-
-    /// §11.3, AG-25: a change of the orchestrator's own above the local limit is said.
-    async fn delegation(&self, task: &Task) -> anyhow::Result<Option<String>> {
-        let manifest = &self.place.manifest;
-        let (Some((git, head)), Some(snapshot)) = (self.head(), &self.snapshot) else {
-            return Ok(None);
-        };
-        if !same_agent(&task.assignee, &manifest.orchestrator) {
-            return Ok(None);
-        }
-        let changed = snapshot.dirty.iter().filter(|path| !path.as_str().starts_with(scope::OURS));
-        let changed: Vec<RelPath> = changed.cloned().collect();
-        let sides = git.sides(Some(head), &snapshot.tree, &changed).await?;
-        let lines: u64 = sides.iter().map(lines_changed).sum();
-        let files = changed.len() as u64;
-        let over = files > manifest.max_files || lines > manifest.max_lines;
-        Ok(over.then(|| {
-            let (most_files, most_lines) = (manifest.max_files, manifest.max_lines);
-            format!("the orchestrator changed {files} files and about {lines} lines itself; above {most_files} files or {most_lines} lines it should delegate (AG-25)")
-        }))
-    }
-
-    /// AG-18: gates that differ from the last commit, tests that are gone or skipped.
-    async fn weakened(&self, commands: &[String]) -> anyhow::Result<Vec<String>> {
-        let (Some((git, head)), Some(snapshot)) = (self.head(), &self.snapshot) else {
-            return Ok(Vec::new());
-        };
-        let changed = snapshot.dirty.iter().filter(|path| !path.as_str().starts_with(scope::OURS));
-        let changes: Vec<Change> =
-            changed.map(|path| Change { path: path.clone(), to: None, new: false }).collect();
-        let mut paths = to_compare(&changes, commands);
-        let profiles =
-            snapshot.dirty.iter().filter(|path| path.as_str().starts_with(profile::FOLDER));
-        let profiles: Vec<RelPath> = profiles.cloned().collect();
-        paths.extend(profiles.iter().cloned());
-        if paths.is_empty() {
-            return Ok(Vec::new());
-        }
-        let sides = git.sides(Some(head), &snapshot.tree, &paths).await?;
-        let mut found = weakened(&sides, commands);
-        // A profile that nobody had before loosens nothing.
-        let loosened = |side: &&Sides| profiles.contains(&side.path) && side.before.is_some();
-        found.extend(sides.iter().filter(loosened).map(|side| format!("`{}` changed", side.path)));
-        Ok(found)
-    }
-}
-
-/// Lines that only one side has.
-fn lines_changed(side: &Sides) -> u64 {
-    let text = |bytes: &Option<crate::model::Bytes>| {
-        bytes
-            .as_ref()
-            .map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned())
-            .unwrap_or_default()
-    };
-    let (before, after) = (text(&side.before), text(&side.after));
-    let mut counts: std::collections::HashMap<&str, i64> = std::collections::HashMap::new();
-    before.lines().for_each(|line| *counts.entry(line).or_default() -= 1);
-    after.lines().for_each(|line| *counts.entry(line).or_default() += 1);
-    counts.values().map(|count| count.unsigned_abs()).sum()
 }

@@ -1,5 +1,6 @@
 //! The board's files: is this repository compliant, item by item (spec 2 §19, §23)? The list of items goes to stderr.
 
+use super::super::board::archive;
 use super::{Finding, Look};
 use crate::model::RelPath;
 use crate::protocol::board::FILE_MAX;
@@ -26,10 +27,11 @@ pub(super) fn check(look: &Look) -> Vec<Finding> {
             }
         }
     }
-    for path in Tool::ALL.map(Tool::file).into_iter().chain([AIDER_CONFIG]) {
+    let others = Tool::ALL.into_iter().filter_map(Tool::other_file).chain([AIDER_CONFIG]);
+    for path in Tool::ALL.map(Tool::file).into_iter().chain(others) {
         read(look, &RelPath::fixed(path), &mut files, &mut findings);
     }
-    for item in judge(&files, &folders) {
+    for item in judge(&files, &folders, &archive::ids(&look.root)) {
         let mark = if item.problems.is_empty() { "✓" } else { "✗" };
         anstream::eprintln!("{mark} {}", item.what);
         findings

@@ -61,6 +61,28 @@ impl Tool {
         }
     }
 
+    /// Where else it looks; older, and still read.
+    pub fn other_file(self) -> Option<&'static str> {
+        match self {
+            Self::Antigravity => Some(".agent/rules/agency.md"),
+            Self::Cursor
+            | Self::ClaudeCode
+            | Self::Aider
+            | Self::Continue
+            | Self::Windsurf
+            | Self::Other => None,
+        }
+    }
+
+    /// The file to write in this repository. Antigravity reads `.agents` alone where there is one: making it would hide the
+    /// owner's own rules in `.agent`.
+    pub fn file_here(self, here: impl Fn(&str) -> bool) -> &'static str {
+        match self.other_file() {
+            Some(other) if here(".agent/rules") && !here(".agents") => other,
+            Some(_) | None => self.file(),
+        }
+    }
+
     /// What must come first in a new file, so that the tool takes it as a rule that always holds.
     fn head(self) -> &'static str {
         match self {

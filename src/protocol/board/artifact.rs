@@ -15,7 +15,10 @@ pub const NOT_RUN: i32 = 126;
 pub struct Artifact {
     pub protocol: String,
     pub task_id: TaskId,
+    /// §21.5 shows an artifact without this and the next, §20.3 one without notes: such are read too.
+    #[serde(default)]
     pub timestamp: String,
+    #[serde(default)]
     pub dod_profile: String,
     pub result: Passed,
     #[serde(default, rename = "override", skip_serializing_if = "Option::is_none")]
@@ -25,7 +28,9 @@ pub struct Artifact {
     /// Gates that the change loosened (AG-18); only the owner may pass it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weakened: Vec<String>,
+    #[serde(default)]
     pub commands: Vec<Ran>,
+    #[serde(default)]
     pub notes: Vec<String>,
     /// The tree that was verified, where there is git.
     #[serde(default, skip_serializing_if = "Option::is_none")]

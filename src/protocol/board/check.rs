@@ -21,14 +21,16 @@ pub struct Item {
 /// The files of a repository that matter: all below `.kodingx/`, and the adapters'.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-pub fn check(files: &Files, folders: &BTreeSet<String>) -> Vec<Item> {
-    let mut checker = Checker { files, folders, manifest: None, tasks: BTreeMap::new() };
+/// `archived`: tasks that were put away, and are there all the same.
+pub fn check(files: &Files, folders: &BTreeSet<String>, archived: &BTreeSet<TaskId>) -> Vec<Item> {
+    let mut checker = Checker { files, folders, archived, manifest: None, tasks: BTreeMap::new() };
     checker.run()
 }
 
 struct Checker<'a> {
     files: &'a Files,
     folders: &'a BTreeSet<String>,
+    archived: &'a BTreeSet<TaskId>,
     manifest: Option<Manifest>,
     tasks: BTreeMap<TaskId, (String, task::Task)>,
 }
@@ -52,6 +54,10 @@ impl Checker<'_> {
             Item { what: "risk links are honoured (§21)", problems: self.risks() },
             Item { what: "an adapter holds the contracts of §13", problems: self.adapter() },
         ]
+    }
+
+    fn has(&self, id: &TaskId) -> bool {
+        self.tasks.contains_key(id) || self.archived.contains(id)
     }
 
     fn text(&self, path: &str) -> Option<String> {
@@ -109,7 +115,7 @@ impl Checker<'_> {
             }
         }
         for (path, task) in self.tasks.values() {
-            for dep in task.depends_on.iter().filter(|dep| !self.tasks.contains_key(*dep)) {
+            for dep in task.depends_on.iter().filter(|dep| !self.has(dep)) {
                 problems.push((path.clone(), format!("AG-27 depends on {dep}, which is not here")));
             }
         }
@@ -209,7 +215,7 @@ impl Checker<'_> {
                     format!("{} is not in DECISIONS.md", by.decision_ref),
                 ));
             }
-            if !self.tasks.contains_key(&by.followup_task) {
+            if !self.has(&by.followup_task) {
                 problems.push((
                     (*path).to_owned(),
                     format!("the follow-up {} does not exist", by.followup_task),
@@ -248,7 +254,11 @@ impl Checker<'_> {
         let Some(tool) = tool else {
             return vec![(manifest::PATH.to_owned(), "names no orchestrator".to_owned())];
         };
-        let path = tool.file().to_owned();
+        let other = tool.other_file().filter(|path| self.files.contains_key(*path));
+        let path = match other {
+            Some(other) if !self.files.contains_key(tool.file()) => other.to_owned(),
+            Some(_) | None => tool.file().to_owned(),
+        };
         let Some(text) = self.text(&path) else {
             return vec![(
                 path,

@@ -1,12 +1,16 @@
 //! `agency.json` (spec 2 §5): read and checked, all problems at once; made anew. It keeps no file.
 
 use super::names::{Zone, is_agent};
-use super::{PROTOCOL, adapters::Tool};
+use super::{PROTOCOL, adapters::Tool, profile};
 use crate::model::{Digest, Rejection, RelPath, clip};
 use serde_json::{Value, json};
 
 pub const PATH: &str = ".kodingx/agency.json";
 const RULE: &str = "AG-26";
+/// §11.3: the local policy, unless the manifest has its own.
+pub const MAX_LINES: u64 = 200;
+pub const MAX_FILES: u64 = 5;
+pub const ROLE_MODES: [&str; 3] = ["solo", "tech_lead", "ai_first"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdStrategy {
@@ -90,6 +94,19 @@ pub fn parse(bytes: &[u8]) -> Result<Manifest, Vec<Rejection>> {
     }
 }
 
+/// The same manifest at another version of the protocol, and no other byte changed.
+pub fn with_protocol(bytes: &[u8], to: &str) -> Option<String> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let mut wanted: Value = serde_json::from_str(text).ok()?;
+    let from = json!(wanted.get("protocol")?.as_str()?).to_string();
+    wanted["protocol"] = json!(to);
+    // The same words may be somebody's project too.
+    text.match_indices(&from).find_map(|(at, _)| {
+        let new = format!("{}{}{}", &text[..at], json!(to), &text[at + from.len()..]);
+        (serde_json::from_str::<Value>(&new).ok()? == wanted).then_some(new)
+    })
+}
+
 struct Reader<'a> {
     path: RelPath,
     text: &'a str,
@@ -124,18 +141,15 @@ impl Reader<'_> {
             _ => None,
         });
         let dod_profile = self.text("/defaults/dod_profile", "a profile's name or auto", |text| {
-            Some(text.to_owned())
+            profile::is_name(text).then(|| text.to_owned())
         });
         let zone = self.text("/defaults/timezone", "a zone such as Europe/Zurich", Zone::parse);
         let role_mode = self.optional("/role_mode", "solo, tech_lead or ai_first", |text| {
-            ["solo", "tech_lead", "ai_first"].contains(&text).then(|| text.to_owned())
+            ROLE_MODES.contains(&text).then(|| text.to_owned())
         });
         let environment = self.optional("/environment", "a word", |text| Some(text.to_owned()));
-        let number = |name: &str, usual: u64| {
-            self.value.pointer(name).and_then(Value::as_u64).unwrap_or(usual)
-        };
-        let (max_lines, max_files) =
-            (number("/delegation/max_lines", 200), number("/delegation/max_files", 5));
+        let max_lines = self.number("/delegation/max_lines", MAX_LINES);
+        let max_files = self.number("/delegation/max_files", MAX_FILES);
         Some(Manifest {
             protocol: protocol?,
             project: project?,
@@ -191,6 +205,14 @@ impl Reader<'_> {
     ) -> Option<T> {
         self.value.pointer(at).filter(|value| !value.is_null())?;
         self.text(at, wanted, read)
+    }
+
+    fn number(&mut self, at: &str, usual: u64) -> u64 {
+        let Some(found) = self.value.pointer(at) else { return usual };
+        found.as_u64().unwrap_or_else(|| {
+            self.refuse(at, &format!("`{}`", clip(&found.to_string(), 60)), "a number");
+            usual
+        })
     }
 
     fn refuse(&mut self, at: &str, found: &str, wanted: &str) {

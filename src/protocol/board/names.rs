@@ -11,6 +11,8 @@ pub struct TaskId(String);
 const ULID_LEN: usize = 26;
 const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const SLUG_MAX: usize = 48;
+/// The highest number that an id can have: eighteen digits.
+pub const NUMBER_MAX: u64 = 999_999_999_999_999_999;
 
 impl TaskId {
     pub fn parse(text: &str) -> Option<Self> {
@@ -179,6 +181,13 @@ pub fn id_of(stem: &str) -> Option<TaskId> {
     let slug_fits = !slug.is_empty()
         && slug.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
     (is_time(time) && slug_fits).then(|| TaskId::parse(id)).flatten()
+}
+
+/// The number of any file that looks like a task's, whatever else is wrong with its name: such a number is taken.
+pub fn number_of(file: &str) -> Option<u64> {
+    let digits = file.strip_prefix('T')?.split_once('-')?.0;
+    let fits = (4..=18).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+    fits.then(|| digits.parse().ok()).flatten()
 }
 
 fn is_time(text: &str) -> bool {

@@ -40,15 +40,18 @@ pub struct Risk {
 /// `### R-001: title` and the bold fields below it; fenced text is an example, not an entry.
 pub fn parse(text: &str) -> Vec<Risk> {
     let mut risks: Vec<Risk> = Vec::new();
-    let mut fenced = false;
+    let (mut fenced, mut inside) = (false, false);
     for (at, line) in text.lines().enumerate() {
         let line = line.trim();
-        if line.starts_with("```") {
+        if line.starts_with("```") || line.starts_with("~~~") {
             fenced = !fenced;
         } else if fenced {
-        } else if let Some(heading) = line.strip_prefix("### ") {
-            risks.extend(begin(heading, at as u64 + 1));
-        } else if let Some(risk) = risks.last_mut() {
+        } else if line.starts_with('#') {
+            // Any heading ends the entry above it: its fields are somebody else's.
+            let risk = line.strip_prefix("### ").and_then(|heading| begin(heading, at as u64 + 1));
+            inside = risk.is_some();
+            risks.extend(risk);
+        } else if let Some(risk) = risks.last_mut().filter(|_| inside) {
             read_field(risk, line);
         }
     }
@@ -63,6 +66,7 @@ fn begin(heading: &str, line: u64) -> Option<Risk> {
 }
 
 fn read_field(risk: &mut Risk, line: &str) {
+    let line = line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")).unwrap_or(line);
     let field = |name: &str| {
         let rest = line.strip_prefix(&format!("**{name}:**"))?;
         Some(rest.trim())
@@ -79,8 +83,8 @@ fn read_field(risk: &mut Risk, line: &str) {
     }
 }
 
-/// §21.4, one risk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// §21.4, one risk; the heaviest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
     Fail,
     /// DONE needs an override.
@@ -120,7 +124,9 @@ pub fn check(task: &TaskId, named: &[String], register: &[Risk]) -> RiskCheck {
     ids.dedup();
     let mut check = RiskCheck::default();
     for id in ids {
-        judge(&mut check, &id, register.iter().find(|risk| risk.id == id));
+        // Two entries of one id contradict each other; the worse one counts.
+        let risk = register.iter().filter(|risk| risk.id == id).min_by_key(|risk| weight(risk));
+        judge(&mut check, &id, risk);
         check.linked_risks.push(id);
     }
     check
@@ -233,6 +239,27 @@ mod tests {
         );
         assert_eq!(check.lines[0], "⚠ Risk R-001 (P0 OPEN) is linked — task cannot be marked DONE");
         assert_eq!(check.lines[1], "✓ Risk R-004 (P2 MITIGATED) — OK");
+    }
+
+    // covers: AG-20
+    #[test]
+    fn another_heading_or_a_second_entry_loosens_nothing() {
+        let task = TaskId::sequential(7);
+        let text = register(&[("R-001", "P0", "OPEN", "")]);
+        for more in [
+            "### How we close risks\n**Status:** CLOSED\n",
+            "## Notes\n**Status:** CLOSED\n",
+            "### R-001: Again\n**Priority:** P0\n**Status:** CLOSED\n",
+            "~~~\n### R-001: In an example\n**Priority:** P3\n**Status:** CLOSED\n~~~\n",
+        ] {
+            for text in [format!("{text}{more}"), format!("{more}\n{text}")] {
+                let check = check(&task, &["R-001".to_owned()], &parse(&text));
+                assert_eq!(check.blocking_risks, ["R-001"], "{text}");
+            }
+        }
+        let listed =
+            "### R-002: x\n- **Priority:** P2\n- **Status:** OPEN\n- **Linked Tasks:** T0007\n";
+        assert_eq!(parse(listed)[0].linked, [task]);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use super::adapters::builder_contract;
 use super::manifest::{self, Manifest};
 use super::profile::{self, Profile};
+use super::state::{self, Column};
+use super::table::Status;
 
 /// A part that can be added on its own (§22.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +66,7 @@ pub struct Planned {
     pub existing: Existing,
 }
 
-/// The files of these parts. STATE.md and TASK_BOARD.md are not among them: the board writes those itself.
+/// The files of these parts. STATE.md is not among them: the board writes it itself; so it does TASK_BOARD.md once there are tasks.
 pub fn files(manifest: &Manifest, detected: Option<&Profile>, parts: &[Part]) -> Vec<Planned> {
     let header = manifest.header();
     let mut files = Vec::new();
@@ -74,8 +76,17 @@ pub fn files(manifest: &Manifest, detected: Option<&Profile>, parts: &[Part]) ->
     let comment = format!("<!-- {header} -->");
     for part in parts {
         match part {
-            Part::Core => add(manifest::PATH, manifest.render(), Existing::Regenerate),
-            Part::Docs => add(".kodingx/PROTOCOL.md", protocol(&comment), Existing::Regenerate),
+            Part::Core => {
+                add(manifest::PATH, manifest.render(), Existing::Regenerate);
+                // Git keeps no empty folder, and a clone needs both.
+                for folder in ["inbox", "outbox"] {
+                    add(&format!(".kodingx/{folder}/.gitkeep"), String::new(), Existing::Keep);
+                }
+            }
+            Part::Docs => {
+                add(".kodingx/PROTOCOL.md", protocol(&comment), Existing::Regenerate);
+                add(state::BOARD, empty_board(manifest), Existing::Keep);
+            }
             Part::Risks => add(super::risks::PATH, risks(&comment), Existing::Keep),
             Part::Decisions => add(super::artifact::DECISIONS, decisions(&comment), Existing::Keep),
             Part::DodProfiles => {
@@ -121,6 +132,12 @@ pub fn folders(manifest: &Manifest, parts: &[Part]) -> Vec<String> {
         }
     }
     folders
+}
+
+fn empty_board(manifest: &Manifest) -> String {
+    let columns = Status::ALL.map(|status| Column { status, count: 0, cards: Vec::new() });
+    let board = state::board(&columns, &manifest.header(), &manifest.created_at);
+    String::from_utf8(board).expect("BUG: a board is text")
 }
 
 fn protocol(comment: &str) -> String {

@@ -106,6 +106,11 @@ pub fn parse(bytes: &[u8], path: &RelPath) -> Result<Task, Vec<Rejection>> {
     let risks = fields.list_that("risks", "ids such as R-001", risk_id);
     let parent = front.root.get("parent").and_then(|node| node.text()).and_then(TaskId::parse);
     check_place(&mut fields, path, id.as_ref(), assignee.as_deref());
+    let refs = front.root.get("external_refs");
+    if let Some(odd) = refs.filter(|node| !matches!(node.kind, Kind::Map(_) | Kind::Null)) {
+        let wanted = "names and values, such as jira: PROJ-456";
+        fields.refuse(odd.line, format!("external_refs: {}", odd.words()), wanted);
+    }
     if id.is_some() && depends_on.iter().any(|other| Some(other) == id.as_ref()) {
         fields.refuse_at("depends_on", "the task itself", "other tasks");
     }
@@ -181,7 +186,7 @@ fn check_place(
     }
 }
 
-const REFERENCES: [&str; 5] = ["issue", "jira", "linear", "pr", "notion"];
+const REFERENCES: [&str; 7] = ["issue", "github_issue", "jira", "linear", "pr", "notion", "url"];
 
 /// `external_refs`, and the top-level names of §22.5; an unquoted `#123` is a comment to YAML and still counts.
 fn references(front: &front::Front<'_>) -> Vec<(String, String)> {

@@ -5,7 +5,7 @@ use agency::protocol::board::names::{TaskId, Zone};
 use agency::protocol::board::scope::Scope;
 use agency::protocol::board::table::Status;
 use agency::protocol::board::task::{self, NewTask, Priority};
-use agency::protocol::board::{artifact, manifest, report, state};
+use agency::protocol::board::{artifact, manifest, profile, report, risks, state};
 use proptest::prelude::*;
 
 const TASK: &str = include_str!("spec/task.md");
@@ -228,6 +228,51 @@ fn the_specs_artifacts_are_read_and_written_in_its_order() {
     }
 }
 
+// covers: AG-19, AG-20
+#[test]
+fn artifacts_as_short_as_the_spec_shows_them_are_read() {
+    let risky = r#"{"protocol": "agency/1.0", "task_id": "T0007", "result": "fail", "risk_check": {
+        "linked_risks": ["R-001", "R-004"], "blocking_risks": ["R-001"],
+        "blocking_reason": "R-001 is P0 OPEN — resolve before DONE"}, "commands": []}"#;
+    let found: artifact::Artifact = serde_json::from_str(risky).unwrap();
+    assert_eq!(found.objection().unwrap(), "R-001 is P0 OPEN — resolve before DONE");
+    let overridden = r#"{"protocol": "agency/1.0", "task_id": "T0007", "timestamp": "2026-01-31T17:00:00+01:00",
+        "result": "fail", "override": {"approved": true, "approver": "john.doe@company.com",
+        "reason": "Hotfix for production incident INC-1234", "decision_ref": "ADR-015",
+        "followup_task": "T0008"}, "commands": []}"#;
+    assert!(serde_json::from_str::<artifact::Artifact>(overridden).unwrap().allows_done());
+}
+
+// covers: AG-16, AG-20, AG-23
+#[test]
+fn the_specs_profile_register_and_links_are_read() {
+    let path = RelPath::fixed(".kodingx/dod/profiles/node_strict.yml");
+    let text = include_str!("spec/node_strict.yml");
+    let profile = profile::parse(text.as_bytes(), &path).map_err(words).unwrap();
+    assert_eq!(profile.render("h"), format!("# h\n{text}"), "it comes out as the spec writes it");
+    let task = include_str!("spec/task_refs.md");
+    let task = task::parse(task.as_bytes(), &task_path()).map_err(words).unwrap();
+    assert_eq!(task.risks, ["R-001", "R-004"]);
+    let refs: Vec<_> = task.refs.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    assert_eq!(refs, ["github_issue=#123", "jira=PROJ-456", "linear=ENG-789", "pr=#125"]);
+    let register = risks::parse(include_str!("spec/risks.md"));
+    let check = risks::check(&task.id, &task.risks, &register);
+    let artifact: artifact::Artifact =
+        serde_json::from_str(include_str!("spec/risk.json")).unwrap();
+    let lines = check.lines.clone();
+    assert_eq!(Some(risks::RiskCheck { lines: Vec::new(), ..check }), artifact.risk_check);
+    assert_eq!(lines[0], "⚠ Risk R-001 (P0 OPEN) is linked — task cannot be marked DONE");
+    assert_eq!(lines[1], "✓ Risk R-004 (P2 MITIGATED) — OK");
+    // What a template says of a status says nothing yet.
+    let template =
+        "### R-001: x\n**Priority:** P0 (Critical)\n**Status:** OPEN | MITIGATED | CLOSED\n";
+    assert_eq!(risks::parse(template)[0].status, None);
+    let odd = include_str!("spec/task_refs.md").replace("external_refs:", "external_refs: [x]\nx:");
+    assert!(
+        words(task::parse(odd.as_bytes(), &task_path()).unwrap_err())[0].contains("external_refs")
+    );
+}
+
 // covers: AG-19
 #[test]
 fn a_decision_gets_the_next_number_and_every_field() {
@@ -284,7 +329,7 @@ fn references_are_kept_as_written_also_an_unquoted_number() {
     );
 }
 
-fn new_task(title: &str, list: Vec<String>) -> NewTask {
+pub(super) fn new_task(title: &str, list: Vec<String>) -> NewTask {
     NewTask {
         title: title.to_owned(),
         priority: Priority::P0,
@@ -346,6 +391,6 @@ proptest! {
         drop(report::parse(text.as_bytes(), &report_path()));
         drop(state::parse(text.as_bytes()));
         drop(manifest::parse(text.as_bytes()));
-        agency::protocol::board::risks::parse(&text);
+        risks::parse(&text);
     }
 }

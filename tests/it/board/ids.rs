@@ -36,8 +36,8 @@ fn maker(stage: &Stage, name: usize, count: usize) -> Child {
 /// Ids in the inbox, and whatever else lies there.
 fn found(stage: &Stage) -> (Vec<String>, Vec<String>) {
     let files = crate::scenarios::files_below(&stage.repo().join(".kodingx/inbox"));
-    let (tasks, other): (Vec<_>, Vec<_>) =
-        files.keys().cloned().partition(|name| name.ends_with(".md"));
+    let files = files.keys().filter(|name| !name.ends_with(".gitkeep"));
+    let (tasks, other): (Vec<_>, Vec<_>) = files.cloned().partition(|name| name.ends_with(".md"));
     let ids = tasks
         .iter()
         .map(|name| name.rsplit('/').next().unwrap().split('-').next().unwrap().to_owned());
@@ -80,7 +80,9 @@ fn a_kill_leaves_no_torn_file_and_no_id_twice() {
         one.wait().unwrap();
         assert!(other.wait().unwrap().success(), "a lock of the dead one is nobody's");
     }
-    let (ids, _) = found(&stage);
+    stage.ok(&["task", "new", "--title", "The last one", "--assignee", "codex"]);
+    let (ids, other) = found(&stage);
+    assert!(other.is_empty(), "what the dead left is swept up: {other:?}");
     let distinct: BTreeSet<_> = ids.iter().collect();
     assert_eq!(distinct.len(), ids.len(), "an id was given twice: {ids:?}");
     assert!(ids.len() >= 3 * rounds);
@@ -89,6 +91,32 @@ fn a_kill_leaves_no_torn_file_and_no_id_twice() {
         ids.len(),
         "none is torn"
     );
+}
+
+// covers: AG-05, SE-02
+#[test]
+fn forged_names_and_links_neither_stop_nor_divert_new_tasks() {
+    let stage = board();
+    let new =
+        |assignee: &str| stage.agency(&["task", "new", "--title", "x", "--assignee", assignee]);
+    let day = ".kodingx/inbox/codex/2020-01-01";
+    stage.write(&format!("{day}/T0041-not a task.md"), "");
+    assert!(new("codex").out.starts_with("T0042"), "a number that is on any file is taken");
+    let last = format!("{day}/T999999999999999999-1010-x.md");
+    stage.write(&last, "");
+    let said = new("codex");
+    assert!(said.code == 1 && said.err.contains(&last), "{}", said.err);
+    std::fs::remove_file(stage.repo().join(&last)).unwrap();
+    assert!(new("codex").out.starts_with("T0043"));
+    std::os::unix::fs::symlink(stage.at("home"), stage.repo().join(".kodingx/inbox/alice"))
+        .unwrap();
+    assert_eq!(new("alice").code, 1);
+    assert_eq!(std::fs::read_dir(stage.at("home")).unwrap().count(), 0, "nothing went outside");
+    let long = "y".repeat(100_000);
+    let mut words = vec!["task", "new", "--title", "x", "--assignee", "codex"];
+    (0..11).for_each(|_| words.extend(["--acceptance", &long]));
+    let said = stage.agency(&words);
+    assert!(said.code == 1 && said.err.contains("bytes"), "what no reader takes is not written");
 }
 
 // covers: AG-05

@@ -73,6 +73,19 @@ fn github_issues_become_tasks_once() {
     );
     assert_eq!(stage.agency(&["task", "list"]).code, 0, "all of them are valid");
     assert!(stage.json(&words).as_array().unwrap().is_empty(), "a second time makes nothing");
+    let path = shown["path"].as_str().unwrap();
+    let text = stage.read(path).unwrap();
+    let year = &text[text.find("created_at: ").unwrap() + 12..][..4];
+    let old = text.replace("status: NEW", "status: CANCELED");
+    stage.write(path, old.replace(&format!("created_at: {year}"), "created_at: 2020"));
+    assert_eq!(
+        stage.json(&["archive", "--older-than", "9", "--json"]).as_array().unwrap().len(),
+        1
+    );
+    assert!(
+        stage.json(&words).as_array().unwrap().is_empty(),
+        "nor does what was archived come back"
+    );
 }
 
 // covers: AG-23

@@ -305,6 +305,36 @@ fn finished_tasks_are_archived_and_come_back() {
     );
 }
 
+// covers: AG-21, SE-02
+#[test]
+fn the_archive_loses_nothing_and_leads_nowhere_else() {
+    let stage = board();
+    let file = task(&stage, &[]);
+    let path = file.to_str().unwrap();
+    report(&stage, &file, "READY_FOR_REVIEW", "");
+    stage.ok(&["task", "cancel", "T0001"]);
+    let text = stage.read(path).unwrap();
+    let year = &text[text.find("created_at: ").unwrap() + 12..][..4];
+    stage.write(path, text.replace(&format!("created_at: {year}"), "created_at: 2020"));
+    let archive = stage.repo().join(".kodingx/archive");
+    std::fs::create_dir(&archive).unwrap();
+    std::os::unix::fs::symlink(stage.at("home"), archive.join("outbox")).unwrap();
+    refused(&stage, &["archive", "--older-than", "30"], "is not a folder");
+    assert_eq!(std::fs::read_dir(stage.at("home")).unwrap().count(), 0, "nothing went outside");
+    assert!(stage.read(path).is_some(), "the task goes last, so that the next time finds the rest");
+    std::fs::remove_file(archive.join("outbox")).unwrap();
+    assert_eq!(
+        stage.json(&["archive", "--older-than", "30", "--json"]).as_array().unwrap().len(),
+        2
+    );
+    refused(&stage, &["task", "show", "T0001"], "agency archive --restore T0001");
+    // Whoever loses the note of the last id still gives none twice.
+    std::fs::remove_file(archive.join("last-id")).unwrap();
+    assert!(stage.ok(&["task", "new", "--title", "x", "--assignee", "codex"]).starts_with("T0002"));
+    stage.write(&path.replace("do-it", "twin"), &text);
+    refused(&stage, &["archive", "--restore", "T0001"], "AG-05");
+}
+
 // covers: AG-05, DM-13, AG-21
 #[test]
 fn a_clone_is_nobodys_until_it_is_adopted() {

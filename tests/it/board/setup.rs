@@ -34,6 +34,7 @@ fn init_makes_the_whole_layout_once() {
         "agency.json",
         "PROTOCOL.md",
         "STATE.md",
+        "TASK_BOARD.md",
         "RISKS.md",
         "DECISIONS.md",
         "dod/profiles/node.yml",
@@ -212,6 +213,117 @@ fn install_changes_only_what_the_table_allows() {
     );
 }
 
+// covers: AG-22
+#[test]
+fn a_link_is_followed_inside_the_repository_and_never_out_of_it() {
+    let stage = Stage::new("exit 0");
+    stage.write("AGENTS.md", "# Ours\n");
+    let link = |to: &str, at: &str| {
+        std::os::unix::fs::symlink(to, stage.repo().join(at)).unwrap();
+    };
+    link("AGENTS.md", "CLAUDE.md");
+    std::fs::write(stage.at("outside.md"), "theirs\n").unwrap();
+    link("../outside.md", ".cursorrules");
+    let said = stage.agency(&["install", "--orchestrator", "claude_code", "--builders", "codex"]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let text = stage.read("AGENTS.md").unwrap();
+    assert!(text.starts_with("# Ours\n") && text.matches("## Role\n").count() == 1, "{text}");
+    assert!(stage.repo().join("CLAUDE.md").is_symlink());
+    assert!(said.err.contains("`.cursorrules` is a link"), "{}", said.err);
+    assert_eq!(std::fs::read_to_string(stage.at("outside.md")).unwrap(), "theirs\n");
+}
+
+// covers: AG-22
+#[test]
+fn what_cannot_be_written_whole_is_not_begun() {
+    for (path, text, because) in [
+        ("CLAUDE.md", &b"<!-- agency:begin -->\nhalf\n"[..], "agency:end"),
+        ("CLAUDE.md", b"\xff\xfe", "UTF-8"),
+        (".aider.conf.yml", b"read: &a [x]\n", ".aider.conf.yml"),
+    ] {
+        let stage = Stage::new("exit 0");
+        stage.write(path, text);
+        let before = files(&stage);
+        let tool = if path == "CLAUDE.md" { "claude_code" } else { "aider" };
+        let said = stage.agency(&["install", "--orchestrator", tool, "--builders", "codex"]);
+        assert!(said.code == 1 && said.err.contains(because), "{}", said.err);
+        assert_eq!(files(&stage), before, "{path}: nothing is left half done");
+        assert!(!stage.repo().join(".kodingx").exists());
+    }
+    let stage = Stage::new("exit 0");
+    std::os::unix::fs::symlink(stage.at("home"), stage.repo().join(".kodingx")).unwrap();
+    assert_eq!(stage.agency(&["init", "--builders", "codex"]).code, 1);
+    assert_eq!(std::fs::read_dir(stage.at("home")).unwrap().count(), 0);
+}
+
+// covers: AG-22
+#[test]
+fn force_replaces_what_is_generated_and_keeps_what_was_chosen() {
+    let stage = Stage::new("exit 0");
+    stage.ok(&[
+        "install",
+        "--orchestrator",
+        "cursor",
+        "--builders",
+        "codex,alice",
+        "--license-mode",
+        "dual",
+    ]);
+    let before = files(&stage);
+    assert!(stage.ok(&["install", "--force"]).contains("nothing to change"));
+    assert_eq!(files(&stage), before);
+    stage.write(".kodingx/agency.json", "{ torn");
+    let said = stage.ok(&["install", "--force", "--orchestrator", "cursor", "--builders", "codex"]);
+    assert!(said.contains("changed  .kodingx/agency.json"), "{said}");
+    assert_eq!(stage.agency(&["check"]).code, 0);
+}
+
+// covers: AG-03
+#[test]
+fn antigravitys_older_folder_is_not_hidden_by_a_newer_one() {
+    let stage = Stage::new("exit 0");
+    stage.write(".agent/rules/mine.md", "my rules\n");
+    stage.ok(&["init", "--builders", "codex"]);
+    assert!(stage.read(".agent/rules/agency.md").unwrap().contains("trigger: always_on"));
+    assert!(!stage.repo().join(".agents").exists());
+    assert_eq!(stage.agency(&["check"]).code, 0, "{}", stage.agency(&["check"]).out);
+}
+
+// covers: AG-02, AG-16
+#[test]
+fn the_environment_is_found_or_told() {
+    let stage = Stage::new("exit 0");
+    stage.write("package.json", r#"{"scripts":{"test":"node --test"}}"#);
+    stage.write("requirements.txt", "pytest\n");
+    stage.ok(&["init", "--builders", "codex", "--environment", "python"]);
+    let manifest: serde_json::Value =
+        serde_json::from_str(&stage.read(".kodingx/agency.json").unwrap()).unwrap();
+    assert_eq!(manifest["environment"], "python");
+    assert_eq!(manifest["defaults"]["dod_profile"], "python", "`auto` would find another one");
+    let before = files(&stage);
+    assert!(before.contains_key(".kodingx/dod/profiles/python.yml"));
+    stage.ok(&["init"]);
+    assert_eq!(files(&stage), before, "and it is remembered");
+    assert_eq!(stage.agency(&["init", "--environment", "../x"]).code, 2);
+    let other = Stage::new("exit 0");
+    other.write("shop.sln", "");
+    other.ok(&["init", "--builders", "codex"]);
+    let text = other.read(".kodingx/agency.json").unwrap();
+    assert!(
+        text.contains("\"dod_profile\": \"dotnet\""),
+        "a commit cannot be asked for *.sln: {text}"
+    );
+}
+
+// covers: AG-24
+#[test]
+fn a_fresh_clone_of_a_board_is_compliant() {
+    let stage = board();
+    stage.git_in(&stage.at(""), &["clone", "--quiet", "repo", "clone"]);
+    let said = stage.agency_in(&stage.at("clone"), &["check"]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+}
+
 // covers: AG-21
 #[test]
 fn a_minimal_board_grows_part_by_part() {
@@ -220,7 +332,8 @@ fn a_minimal_board_grows_part_by_part() {
     stage.ok(&["install", "--minimal", "--builders", "codex"]);
     let made: Vec<String> =
         files(&stage).into_keys().filter(|path| path.starts_with(".kodingx")).collect();
-    assert_eq!(made, [".kodingx/STATE.md", ".kodingx/agency.json"]);
+    let minimal = ["STATE.md", "agency.json", "inbox/.gitkeep", "outbox/.gitkeep"];
+    assert_eq!(made, minimal.map(|path| format!(".kodingx/{path}")));
     assert!(
         stage.repo().join(".kodingx/inbox").is_dir()
             && stage.repo().join(".kodingx/outbox").is_dir()
