@@ -12,6 +12,7 @@ mod escalations;
 mod exit;
 mod explain;
 mod handoff;
+mod isolation;
 mod journal;
 mod ledger;
 mod lock;

@@ -25,4 +25,5 @@ mod stranger;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) mod tracer;
 mod trials;
+mod watching;
 mod writing;
