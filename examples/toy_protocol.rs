@@ -4,9 +4,7 @@
 //! its run has ended well and the line `done: <wish>` stands in `DONE.txt`, the next one is its turn. Two tries each, then the
 //! owner is called.
 //!
-//! A real one needs four more steps, all of them named in `src/protocol.rs`'s neighbourhood: a module under `src/protocol/`, a
-//! mark in `src/route.rs` by which its files are known, a line in `src/workspace/protocols.rs` that makes it, and scenario
-//! folders under `tests/scenarios/`. Nothing else of the shell is touched.
+//! `examples/README.md` says where each part of it lies in a real one, and the two lines by which the shell gets to know it.
 //!
 //! `cargo run --example toy_protocol` plays it in memory; `cargo test --example toy_protocol` judges it.
 

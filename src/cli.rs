@@ -12,6 +12,7 @@ mod escalations;
 mod exit;
 mod explain;
 mod handoff;
+mod isolation;
 mod journal;
 mod ledger;
 mod lock;
@@ -32,9 +33,10 @@ use exit::Exit;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The same sources give the same words: a packager names the commit, nothing else does.
+/// The same sources give the same words: `build.rs` names the commit of a release, or the packager does; no clock does.
 fn version() -> String {
-    let commit = option_env!("AGENCY_COMMIT").map(|commit| format!(" ({commit})"));
+    let commit = option_env!("AGENCY_COMMIT").filter(|commit| !commit.is_empty());
+    let commit = commit.map(|commit| format!(" ({commit})"));
     env!("CARGO_PKG_VERSION").to_owned() + &commit.unwrap_or_default()
 }
 

@@ -48,8 +48,8 @@ impl Check {
 }
 
 pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
-    let config = context.config()?;
-    let mut checks = vec![channels(context, &config)];
+    let (config, check) = config(context);
+    let mut checks = vec![check, channels(context, &config)];
     checks.extend(machine::checks(context)?);
     checks.extend(agents::checks(context, &config));
     if args.json {
@@ -66,6 +66,22 @@ fn print(check: &Check) {
     anstream::println!("{mark}  {:<12} {}", check.name, check.found);
     if let Some(fix) = &check.fix {
         anstream::println!("    {:<12} {fix}", "");
+    }
+}
+
+/// A configuration that is wrong is one finding more; the rest is looked at with the defaults.
+fn config(context: &Context) -> (Config, Check) {
+    let path = context.config_path().ok().flatten();
+    match context.config() {
+        Ok(config) => {
+            let found = path.map(|path| path.display().to_string());
+            let found = found.unwrap_or_else(|| "no agency.yaml: the defaults hold".to_owned());
+            (config, Check::fine("config", found))
+        }
+        Err(error) => {
+            let fix = "mend the file; `config/agency.yaml` shows every setting with its default";
+            (Config::default(), Check::wrong("config", format!("{error:#}"), fix))
+        }
     }
 }
 

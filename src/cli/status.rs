@@ -5,6 +5,7 @@ mod screen;
 use super::board;
 use super::context::Context;
 use super::exit::Exit;
+use super::isolation::Level;
 use super::show;
 use crate::clock;
 use crate::config::Config;
@@ -39,6 +40,10 @@ struct Status {
     repos: Vec<Repo>,
     /// How the owner hears of what is wrong.
     channels: Vec<String>,
+    /// What keeps agents apart from us (SE-05).
+    isolation: &'static str,
+    #[serde(skip)]
+    level: Level,
     /// What is wrong with the configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
@@ -72,11 +77,11 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
 
 fn watch(context: &Context) -> anyhow::Result<Exit> {
     if std::io::stdout().is_terminal() {
-        let screen = Screen::open()?;
+        let mut screen = Screen::open()?;
         while {
             let status = gather(context)?;
             screen.draw(&format!("{}\n\n{}", headline(&status), text(&status)))?;
-            screen.wait()
+            screen.wait()?
         } {}
         return Ok(Exit::Fine);
     }
@@ -96,17 +101,21 @@ fn watch(context: &Context) -> anyhow::Result<Exit> {
 fn headline(status: &Status) -> String {
     let runs: usize = status.repos.iter().map(|repo| repo.runs.len()).sum();
     let held = status.repos.iter().filter(|repo| repo.held).count();
-    let cost: f64 = status.repos.iter().map(|repo| repo.cost_today_usd).sum();
+    let cost = 0.0 + status.repos.iter().map(|repo| repo.cost_today_usd).sum::<f64>();
     let waits = match held {
-        0 => "nothing waits for you".to_owned(),
-        1 => "1 repository waits for you".to_owned(),
-        held => format!("{held} repositories wait for you"),
+        0 => "nothing waits".to_owned(),
+        1 => "1 waits for you".to_owned(),
+        held => format!("{held} wait for you"),
     };
     let time = clock::now().wall.format("%H:%M:%SZ");
-    format!(
-        "agency  {time}  {} repositories · {runs} runs · ${cost:.2} today · {waits} · Ctrl-C leaves",
-        status.repos.len()
-    )
+    let repos = counted(status.repos.len(), "repo");
+    let runs = counted(runs, "run");
+    // With the way out, it fits into 80 columns.
+    format!("agency {time} · {repos} · {runs} · ${cost:.2} today · {waits} · ^C leaves")
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn gather(context: &Context) -> anyhow::Result<Status> {
@@ -120,7 +129,8 @@ fn gather(context: &Context) -> anyhow::Result<Status> {
     let channels = channels.names().into_iter().map(str::to_owned).collect();
     let mut repos: Vec<Repo> = context.known()?.iter().map(repo).collect();
     repos.extend(unknown_board(context, &repos));
-    Ok(Status { repos, channels, problem })
+    let level = Level::live(&context.env);
+    Ok(Status { repos, channels, isolation: level.word(), level, problem })
 }
 
 fn repo(known: &Known) -> Repo {
@@ -129,7 +139,8 @@ fn repo(known: &Known) -> Repo {
     let mut runs = history::list(&known.folder.join("runs"));
     let today = clock::now().wall.date_naive();
     let ended = runs.iter().filter(|run| run.ended_at.is_some_and(|at| at.date_naive() == today));
-    let cost_today_usd = ended.filter_map(|run| run.cost_usd).sum();
+    // The sum of nothing is a negative nothing.
+    let cost_today_usd = 0.0 + ended.filter_map(|run| run.cost_usd).sum::<f64>();
     runs.retain(|run| run.state == "running");
     let mut escalations = Outbox::list(&known.folder.join("outbox"));
     escalations.retain(|record| record.state != State::Resolved);
@@ -192,6 +203,8 @@ fn text(status: &Status) -> String {
     for repo in &status.repos {
         write_repo(&mut text, repo).expect("writing to a String cannot fail");
     }
+    text.push_str(status.level.sentence());
+    text.push('\n');
     text
 }
 

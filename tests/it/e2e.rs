@@ -25,4 +25,6 @@ mod stranger;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) mod tracer;
 mod trials;
+mod units;
+mod watching;
 mod writing;

@@ -1,6 +1,7 @@
 //! The rules of the house that a machine can check: who imports what, how files begin, what the README promises.
 
 use crate::scenarios::{folders, root};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,9 +19,27 @@ fn sources(below: &str) -> Vec<(PathBuf, String)> {
     found
 }
 
+/// Every file that is compiled into the program as text.
+pub(crate) fn included() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for (path, text) in sources("src").into_iter().filter(|(path, _)| !is_test(path)) {
+        for name in code(&text).split("include_str!(\"").skip(1) {
+            let name = name.split('"').next().unwrap();
+            let file = path.parent().unwrap().join(name).canonicalize();
+            found.push(file.unwrap_or_else(|_| panic!("{} includes {name}", path.display())));
+        }
+    }
+    found
+}
+
 /// Code without its tests: the part before `#[cfg(test)]`.
 fn code(text: &str) -> &str {
     text.split("#[cfg(test)]").next().unwrap()
+}
+
+fn is_test(path: &Path) -> bool {
+    let path = path.strip_prefix(root("src")).unwrap();
+    path.components().any(|part| ["tests", "tests.rs"].iter().any(|name| part.as_os_str() == *name))
 }
 
 fn is_below(path: &Path, dirs: &[&str]) -> bool {
@@ -67,9 +86,7 @@ fn one_place_for_each_dangerous_thing() {
         ("\"claude-code\"", &["protocol", "config", "cli"]),
     ];
     for (path, text) in sources("src") {
-        if path.file_name().is_some_and(|name| name == "tests.rs")
-            || path.components().any(|c| c.as_os_str() == "tests")
-        {
+        if is_test(&path) {
             continue;
         }
         for (word, allowed) in places {
@@ -117,5 +134,91 @@ fn the_readmes_commands_are_the_ones_that_ci_runs() {
     }
     for line in ["cargo test", "cargo fmt --check", "cargo clippy", "cargo doc"] {
         assert!(ci.contains(line), ".ci/run lacks `{line}`");
+    }
+}
+
+/// Ids such as `LP-06` or `CD-07a` in a text.
+fn ids(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+    words.filter(|word| {
+        let is_id = |(area, number): (&str, &str)| {
+            area.len() == 2
+                && area.bytes().all(|byte| byte.is_ascii_uppercase())
+                && number.bytes().take(2).filter(u8::is_ascii_digit).count() == 2
+                && number.bytes().skip(2).all(|byte| byte.is_ascii_lowercase())
+        };
+        word.split_once('-').is_some_and(is_id)
+    })
+}
+
+/// Behaviours that no test proves yet; each is said in the README too.
+const UNPROVEN: &[&str] = &["AG-29"];
+
+#[test]
+fn every_rule_that_a_test_names_can_be_explained_and_every_rule_has_a_test() {
+    let mut named: BTreeSet<String> = BTreeSet::new();
+    let texts = sources("src").into_iter().chain(sources("tests/it")).map(|(_, text)| text);
+    let wakes = fs::read_dir(root("tests/scenarios")).unwrap().flat_map(|protocol| {
+        let folders = folders(protocol.unwrap().file_name().to_str().unwrap());
+        folders.into_iter().map(|dir| fs::read_to_string(dir.join("wake.yaml")).unwrap())
+    });
+    for text in texts.chain(wakes) {
+        let lines = text.lines().filter_map(|line| line.split_once("covers:"));
+        named.extend(lines.flat_map(|(_, rest)| ids(rest)).map(str::to_owned));
+    }
+    for id in &named {
+        assert!(agency::rules::find(id).is_some(), "`agency explain {id}` knows nothing");
+    }
+    for rule in agency::rules::RULES {
+        // A part such as CD-07a is proven with its whole.
+        let proven = named.contains(&rule.id[..5]) || UNPROVEN.contains(&rule.id);
+        assert!(proven, "{}: no test covers it", rule.id);
+    }
+    // What a refusal may name in the code is in the list, too.
+    for (path, text) in sources("src") {
+        for quoted in code(&text).split('"').skip(1).step_by(2).filter(|text| text.len() <= 6) {
+            let mut unknown = ids(quoted).filter(|id| agency::rules::find(id).is_none());
+            assert!(unknown.next().is_none(), "{} names {quoted}", path.display());
+        }
+    }
+}
+
+/// Files and folders that a text names in backticks; `NAME` stands for one that a reader makes.
+fn named_paths(text: &str) -> impl Iterator<Item = &str> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    let first = ["src/", "tests/", "config/", "examples/", "systemd/", "benches/", "packaging/"];
+    quoted
+        .filter(move |word| first.iter().any(|dir| word.starts_with(dir)))
+        .filter(|word| !word.contains("NAME") && !word.contains(' '))
+}
+
+#[test]
+fn what_the_pages_name_is_there() {
+    for page in ["README.md", "examples/README.md"] {
+        let text = fs::read_to_string(root(page)).unwrap();
+        let missing: Vec<_> = named_paths(&text).filter(|path| !root(path).exists()).collect();
+        assert!(missing.is_empty(), "{page} names {missing:?}");
+        assert!(named_paths(&text).count() > 5, "{page} names no files");
+    }
+}
+
+#[test]
+fn the_package_holds_what_is_there() {
+    let manifest = fs::read_to_string(root("Cargo.toml")).unwrap();
+    let assets = manifest.split("\nassets = [").nth(1).unwrap().split("\n]").next().unwrap();
+    let sources: Vec<&str> = assets
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("[\"")?.split('"').next())
+        .collect();
+    assert!(sources.len() > 4, "{sources:?}");
+    for source in sources.iter().filter(|source| !source.starts_with("target/")) {
+        let (dir, name) = source.rsplit_once('/').unwrap_or(("", source));
+        let mut files = fs::read_dir(root(dir)).unwrap().map(|entry| entry.unwrap().file_name());
+        let ending = name.strip_prefix('*').unwrap_or(name);
+        assert!(files.any(|file| file.to_str().unwrap().ends_with(ending)), "{source}");
+    }
+    for script in ["postinst", "prerm"] {
+        let text = fs::read_to_string(root("packaging/debian").join(script)).unwrap();
+        assert!(text.starts_with("#!/bin/sh\n") && text.contains("\nset -e\n"), "{script}");
     }
 }

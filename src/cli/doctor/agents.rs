@@ -32,7 +32,10 @@ fn check(context: &Context, config: &Config, name: &str) -> Check {
         Start::Command(command) => command.first().and_then(|program| on_path(context, program)),
     };
     let Some(program) = found else {
-        let fix = "install its CLI and sign in once, or set `command` for this agent; unused agents do not matter";
+        if !config.roles.values().any(|agent| agent == name) {
+            return Check::fine(name, "not found; no role needs it");
+        }
+        let fix = "install its CLI and sign in once, set `command` for this agent, or give its `roles` to another";
         return Check::wrong(name, "not found", fix);
     };
     let Start::Profile(profile) = start else {

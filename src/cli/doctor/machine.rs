@@ -1,6 +1,7 @@
 //! The machine: git, file events, file systems, room, control groups, the clock, and what keeps agents apart from us.
 
 use super::super::context::Context;
+use super::super::isolation::Level;
 use super::Check;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,6 +10,8 @@ use std::process::{Command, Stdio};
 const GIT_WANTED: (u32, u32) = (2, 38);
 /// Fewer watches than this are used up by a few large repositories.
 const WATCHES: u64 = 65_536;
+/// Editors and build tools of the same user need theirs too.
+const WATCHERS: u64 = 64;
 /// Below this, logs and snapshots soon have no room.
 const ROOM: u64 = 1 << 30;
 
@@ -23,7 +26,7 @@ pub(super) fn checks(context: &Context) -> anyhow::Result<Vec<Check>> {
         room(state.path()),
         groups(),
         clock(),
-        isolation(),
+        isolation(context),
     ])
 }
 
@@ -53,18 +56,17 @@ fn version(said: &str) -> Option<(u32, u32)> {
 
 fn watches() -> Check {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/fs/inotify/{name}")).ok();
-    let limit = read("max_user_watches").and_then(|text| text.trim().parse::<u64>().ok());
-    match limit {
-        None => Check::fine("watches", "no file events here: we look by the clock"),
-        Some(limit) if limit >= WATCHES => {
-            Check::fine("watches", format!("{limit} file watches allowed"))
-        }
-        Some(limit) => Check::wrong(
-            "watches",
-            format!("only {limit} file watches allowed"),
-            "sysctl fs.inotify.max_user_watches=524288; beyond the limit we look by the clock",
-        ),
+    let limit = |name: &str| read(name).and_then(|text| text.trim().parse::<u64>().ok());
+    let (Some(watches), Some(instances)) = (limit("max_user_watches"), limit("max_user_instances"))
+    else {
+        return Check::fine("watches", "no file events here: we look by the clock");
+    };
+    let found = format!("{watches} file watches and {instances} watchers allowed");
+    if watches >= WATCHES && instances >= WATCHERS {
+        return Check::fine("watches", found);
     }
+    let fix = "sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=512; beyond the limits we look by the clock";
+    Check::wrong("watches", found, fix)
 }
 
 /// Where events do not arrive we look by the clock; a probe file finds that out at run time.
@@ -139,14 +141,17 @@ fn clock() -> Check {
     if found {
         check
     } else {
-        check.hint("nothing that sets the clock was found; flags are refused when it is off by more than their limits")
+        check.hint("nothing that sets the clock was found (`timedatectl set-ntp true`); a flag is refused when its time is off by more than the limits")
     }
 }
 
-/// SE-05: what is live is said plainly.
-fn isolation() -> Check {
-    let found = "shared user: what agents do against the rules is detected, not prevented";
-    Check::fine("isolation", found)
+fn isolation(context: &Context) -> Check {
+    let level = Level::live(&context.env);
+    let check = Check::fine("isolation", level.sentence());
+    match level.advice() {
+        Some(advice) => check.hint(advice),
+        None => check,
+    }
 }
 
 pub(super) fn on_path(context: &Context, program: &str) -> Option<PathBuf> {

@@ -58,6 +58,10 @@ fn play(stage: &Stage, block: &str) -> String {
 #[test]
 fn each_five_minute_start_works_word_for_word() {
     let readme = fs::read_to_string(root("README.md")).unwrap();
+    let part = readme.split("\n## Five minutes").nth(1).unwrap().split("\n## ").next().unwrap();
+    let headings: Vec<_> = part.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    let played: Vec<_> = STARTS.iter().map(|(heading, ..)| *heading).collect();
+    assert_eq!(headings, played, "every start is played");
     std::thread::scope(|scope| {
         for (heading, script, wanted) in STARTS {
             let readme = &readme;

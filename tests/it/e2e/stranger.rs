@@ -1,74 +1,54 @@
-//! What a stranger meets first: units, completions, the manual, the doctor, the container's files.
+//! What a stranger meets first: the service, completions, the manual, the doctor.
 
 use super::stage::{HONEST, Stage};
-use crate::scenarios::root;
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::os::unix::fs::PermissionsExt as _;
 
-fn has(program: &str) -> bool {
-    Command::new(program)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
-}
-
-// covers: OP-03
-#[test]
-fn the_units_are_what_systemd_takes() {
+/// A service manager that notes what it is asked, before the machine's own.
+fn with_fake_systemctl() -> Stage {
     let stage = Stage::new(HONEST);
-    let unit = stage.ok(&["service", "install", "--print", "--system", "--user", "root"]);
-    for line in ["Type=notify", "KillMode=process", "Delegate=yes", "WatchdogSec=120"] {
-        assert!(unit.lines().any(|found| found == line), "{line}: {unit}");
-    }
-    // Where there is no systemd, its words above are all that can be checked.
-    if has("systemd-analyze") {
-        let file = stage.at("agency.service");
-        fs::write(&file, &unit).unwrap();
-        let output = Command::new("systemd-analyze")
-            .args(["verify", "--man=no"])
-            .arg(&file)
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        let about_us: Vec<_> = said.lines().filter(|line| line.contains("agency")).collect();
-        assert!(about_us.is_empty(), "{about_us:?}");
-    }
+    let (bin, asked) = (stage.at("bin"), stage.at("asked"));
+    fs::create_dir(&bin).unwrap();
+    let script = format!("#!/bin/sh\necho \"$@\" >> {}\n", asked.display());
+    fs::write(bin.join("systemctl"), script).unwrap();
+    fs::set_permissions(bin.join("systemctl"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    stage.with_env("PATH", &path)
 }
 
 // covers: OP-03
+#[cfg(target_os = "linux")]
 #[test]
 fn a_service_is_installed_once_and_removed() {
-    let stage = Stage::new(HONEST);
+    let stage = with_fake_systemctl();
+    let asked = || fs::read_to_string(stage.at("asked")).unwrap_or_default();
+    assert_eq!(stage.agency(&["service", "status"]).code, 1, "nothing is installed yet");
     let install = ["service", "install", "--no-start"];
     assert!(stage.ok(&install).starts_with("wrote "));
-    assert!(stage.ok(&install).starts_with("unchanged "));
+    assert!(stage.ok(&install).starts_with("unchanged ") && asked().is_empty());
     let unit = stage.at("home/.config/systemd/user/agency.service");
-    let text = fs::read_to_string(unit).unwrap();
+    let text = fs::read_to_string(&unit).unwrap();
     assert!(text.contains(env!("CARGO_BIN_EXE_agency")), "{text}");
+    stage.ok(&["service", "install"]);
+    let words = ["daemon-reload", "enable agency.service", "restart agency.service"];
+    assert_eq!(asked(), words.map(|word| format!("--user {word}\n")).concat());
+    stage.ok(&["service", "status"]);
+    stage.ok(&["service", "uninstall"]);
+    assert!(asked().ends_with("--user disable --now agency.service\n") && !unit.exists());
+    assert!(stage.ok(&["service", "uninstall"]).contains("there is no"));
 }
 
-// covers: OP-03
+// covers: OP-05
 #[test]
-fn the_plist_is_whole_and_the_container_copies_what_exists() {
-    let plist = fs::read_to_string(root("systemd/dev.agency.daemon.plist")).unwrap();
-    for tag in ["dict", "array", "plist"] {
-        let (open, close) = (format!("<{tag}"), format!("</{tag}>"));
-        assert_eq!(plist.matches(&open).count(), plist.matches(&close).count(), "{tag}");
-    }
-    assert!(plist.contains("AbandonProcessGroup"), "runs outlive a restart there too");
-    let container = fs::read_to_string(root("examples/container/Containerfile")).unwrap();
-    let copied = container.lines().filter_map(|line| line.strip_prefix("COPY "));
-    for line in copied.filter(|line| !line.starts_with("--from")) {
-        let mut words: Vec<_> = line.split(' ').collect();
-        words.pop();
-        assert!(words.iter().all(|word| Path::new(&root(word)).exists()), "{line}");
-    }
-    let compose = fs::read_to_string(root("examples/container/compose.yaml")).unwrap();
-    let compose: serde_json::Value = serde_saphyr::from_str(&compose).unwrap();
-    assert_eq!(compose["services"]["agency"]["init"], true);
+fn the_version_is_said_and_has_no_time_in_it() {
+    let stage = Stage::new(HONEST);
+    let said = stage.ok(&["--version"]);
+    let rest = said.trim_end().strip_prefix(concat!("agency ", env!("CARGO_PKG_VERSION")));
+    let commit = rest.unwrap_or_else(|| panic!("{said}")).trim();
+    // A release names its commit, an everyday build none.
+    let id = commit.trim_matches(['(', ')']).split(',').next().unwrap();
+    assert!(id.is_empty() || id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{said}");
+    assert_eq!(said, stage.ok(&["--version"]));
 }
 
 // covers: OP-05
@@ -135,7 +115,7 @@ fn the_doctor_names_everything_with_its_fix() {
         let found = checks.as_array().unwrap().iter().find(|check| check["name"] == name);
         found.unwrap_or_else(|| panic!("no {name}: {}", said.out)).clone()
     };
-    for name in ["git", "watches", "repository", "state", "room", "groups", "clock"] {
+    for name in ["config", "git", "watches", "repository", "state", "room", "groups", "clock"] {
         assert!(!check(name)["found"].as_str().unwrap().is_empty(), "{name}");
     }
     assert!(check("isolation")["found"].as_str().unwrap().contains("detected, not prevented"));
@@ -143,6 +123,23 @@ fn the_doctor_names_everything_with_its_fix() {
     for check in checks.as_array().unwrap().iter().filter(|check| check["fine"] == false) {
         assert!(check["fix"].is_string(), "{check}");
     }
+}
+
+// covers: OP-02
+#[test]
+fn the_doctor_looks_on_when_the_configuration_is_wrong() {
+    let stage = Stage::new(HONEST);
+    fs::write(stage.at("agency.yaml"), "lop: {}\n").unwrap();
+    let said = stage.agency(&["doctor"]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    let config = said.out.lines().find(|line| line.contains("config")).unwrap();
+    assert!(config.starts_with("!!") && said.out.contains("lop"), "{}", said.out);
+    assert!(said.out.contains("git version"), "{}", said.out);
+    // The sentence is the same one wherever it is asked for (SE-05).
+    stage.configure("");
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    assert!(stage.ok(&["status"]).contains("detected, not prevented"));
+    assert!(stage.json(&["status", "--json"])["isolation"].is_string());
 }
 
 // covers: OP-04
