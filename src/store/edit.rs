@@ -109,7 +109,7 @@ fn read<E>(spot: &Spot, path: &RelPath, limit: u64) -> Result<Option<Vec<u8>>, E
     Ok(Some(bytes))
 }
 
-fn publish(spot: &Spot, bytes: &[u8]) -> Result<(), StoreError> {
+pub(super) fn publish(spot: &Spot, bytes: &[u8]) -> Result<(), StoreError> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let temp = spot.beside(format!(".agency-tmp-{}-{count}", std::process::id()));

@@ -97,6 +97,7 @@ fn merging(
         style,
         message: format!("{}: {title}\n\nAgency-Task: {}\n", step.id, step.id),
         date: step.known.since,
+        keep: None,
     };
     let fact = step.ask(query)?;
     if let Fact::Planned(planned) = fact {
