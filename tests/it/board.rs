@@ -4,8 +4,10 @@ mod documents;
 mod ids;
 mod importing;
 mod moving;
+mod records;
 mod running;
 mod setup;
+mod styles;
 mod verifying;
 
 use crate::e2e::stage::Stage;
