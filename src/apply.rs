@@ -10,11 +10,12 @@ pub use trees::Trees;
 
 use crate::escalate::{EscalateError, Outbox, Voice};
 use crate::git::{Committed, GitError, Pushed, Repo};
-use crate::model::{Effect, Fact, Failure, FailureKind, Key, Keyed, PlannedCommit, Spawn};
+use crate::model::{Effect, Fact, Failure, FailureKind, Key, Keyed, PlannedCommit, RelPath, Spawn};
 use crate::repository::Places;
 use crate::run::{Executor as _, Launcher, LocalExecutor, NoAgent, RunError};
 use crate::store::{
-    self, EditError, NotAnObject, Quarantine, Relocated, Relocation, Shelf, StoreError, Unsynced,
+    self, Created, EditError, NotAnObject, Quarantine, Relocated, Relocation, Shelf, StoreError,
+    Unsynced,
 };
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -118,6 +119,9 @@ impl Hands {
                     &mut unsynced,
                 )?;
             }
+            Effect::Create { path, bytes, under, start } => {
+                return self.create(path, &bytes.0, under, start);
+            }
             Effect::Take { path, seen, why } => {
                 let shelf = Shelf { aside: &self.aside, quarantine: &self.quarantine };
                 let mut unsynced = self.unsynced();
@@ -171,6 +175,23 @@ impl Hands {
 
     pub fn unsynced(&self) -> MutexGuard<'_, Unsynced> {
         self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn create(
+        &self,
+        path: &RelPath,
+        bytes: &[u8],
+        under: &RelPath,
+        start: &str,
+    ) -> Result<Applied, ApplyError> {
+        let failed = |kind, said| Ok(Applied::Failed(Failure { kind, said }));
+        match store::create(&self.places.root, path, bytes, under, start)? {
+            Created::Written | Created::Same => Ok(Applied::Done),
+            Created::Taken { by } => failed(FailureKind::Moved, format!("`{by}` is there already")),
+            Created::Busy => {
+                failed(FailureKind::Busy, format!("somebody else writes in `{under}`"))
+            }
+        }
     }
 
     fn spawn(&self, protocol: &str, spawn: &Spawn) -> Result<(), ApplyError> {

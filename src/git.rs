@@ -10,6 +10,7 @@ mod diff;
 mod error;
 mod guard;
 mod history;
+mod ignored;
 mod merge;
 mod names;
 mod peek;

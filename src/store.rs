@@ -11,6 +11,7 @@
 
 mod amend;
 mod copy;
+mod create;
 mod edit;
 mod error;
 mod journal;
@@ -25,6 +26,7 @@ mod unsynced;
 
 pub use amend::{NotAnObject, amend};
 pub use copy::{Copied, copy};
+pub use create::{Created, carry, create};
 pub use edit::{EditError, Edited, FolderLock, edit, is_temporary};
 pub use error::StoreError;
 pub use journal::{

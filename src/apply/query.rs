@@ -18,6 +18,7 @@ impl Hands {
             Query::Read { tree, path } => Fact::File(self.bytes_in(tree, path).map(Bytes)),
             Query::Plan { .. }
             | Query::Merge { .. }
+            | Query::Ignored { .. }
             | Query::Tip { .. }
             | Query::Range { .. }
             | Query::Sides { .. }
@@ -54,15 +55,16 @@ async fn ask(repo: &Repo, query: &Query) -> Result<Fact, GitError> {
             let parent = parent.as_ref();
             Fact::Planned(repo.plan(branch, parent, take, &write, message, *date).await?)
         }
-        Query::Merge { target, onto, theirs, style, message, date } => {
-            let (style, date) = (*style, *date);
-            let wish = MergeWish { target, onto, theirs, style, message, date };
+        Query::Merge { target, onto, theirs, style, message, date, keep } => {
+            let (style, date, keep) = (*style, *date, keep.as_ref());
+            let wish = MergeWish { target, onto, theirs, style, message, date, keep };
             match repo.plan_merge(&wish).await? {
                 Merging::Planned(planned) => Fact::Planned(planned),
                 Merging::Conflict(paths) => Fact::Conflict(paths),
                 Merging::NoFastForward => Fact::No,
             }
         }
+        Query::Ignored { paths } => Fact::Paths(repo.ignored(paths).await?),
         Query::Tip { name } => Fact::Tip(repo.ref_tip(name).await?),
         Query::Sides { from, to, paths } => {
             Fact::Sides(repo.sides(from.as_ref(), to, paths).await?)

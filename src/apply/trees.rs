@@ -2,11 +2,9 @@
 
 use super::{Applied, ApplyError, Hands};
 use crate::git::{GitError, Merged, RefMoved, Repo};
-use crate::model::{
-    CommitId, Failure, FailureKind, Key, NewWorktree, PlannedCommit, RelPath, TreeRef,
-};
+use crate::model::{CommitId, Failure, FailureKind, Key, NewWorktree, PlannedCommit, TreeRef};
+use crate::store;
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use tokio::sync::Mutex;
@@ -75,7 +73,10 @@ impl Hands {
             return Err(ApplyError::DiskFull { free, floor: wanted.disk_floor });
         }
         main.add_worktree(&dir, &wanted.branch, &wanted.base).await?;
-        copy_files(&self.places.root, &dir, &wanted.copy).map_err(failed(&dir))
+        for path in &wanted.copy {
+            store::carry(&self.places.root, &dir, path)?;
+        }
+        Ok(())
     }
 
     /// What is in no commit is kept under a ref first, so that nothing is lost with the folder.
@@ -131,20 +132,4 @@ pub(super) fn moved(name: &str, found: Option<CommitId>) -> Applied {
 fn free_space(dir: &Path) -> io::Result<u64> {
     let space = nix::sys::statvfs::statvfs(dir)?;
     Ok(space.blocks_available() * space.fragment_size())
-}
-
-/// Files of the owner's that git does not know. A file that is there already stays; only plain files are copied.
-fn copy_files(from: &Path, to: &Path, paths: &[RelPath]) -> io::Result<()> {
-    for path in paths {
-        let (source, target) = (from.join(path.as_str()), to.join(path.as_str()));
-        let plain = source.symlink_metadata().is_ok_and(|meta| meta.is_file());
-        if !plain || target.symlink_metadata().is_ok() {
-            continue;
-        }
-        if let Some(parent) = target.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        fs::copy(&source, &target)?;
-    }
-    Ok(())
 }

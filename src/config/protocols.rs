@@ -112,7 +112,12 @@ pub enum Isolation {
 /// What becomes of a task's branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merge {
+    /// One commit with all of it.
     Squash,
+    /// A commit with both as parents.
+    Merge,
+    /// The branch itself, where the target did not move; else as `merge`.
+    FastForward,
     /// It is left for a pull request.
     None,
 }
@@ -138,7 +143,12 @@ pub(super) fn read_board(
 ) -> Option<BoardConfig> {
     section(spot, |keys| {
         keys.set("isolation", &mut board.isolation, one_of(&[("worktree", Isolation::Worktree)]));
-        let merges = one_of(&[("squash", Merge::Squash), ("none", Merge::None)]);
+        let merges = one_of(&[
+            ("squash", Merge::Squash),
+            ("merge", Merge::Merge),
+            ("ff", Merge::FastForward),
+            ("none", Merge::None),
+        ]);
         keys.set("merge", &mut board.merge, merges);
         keys.set("auditor", &mut board.auditor, known_name("an agent", agents));
         keys.set("setup", &mut board.setup, list(text));

@@ -39,6 +39,8 @@ pub struct MergeWish<'a> {
     pub style: MergeStyle,
     pub message: &'a str,
     pub date: Timestamp,
+    /// A folder at the top that stays as the target has it.
+    pub keep: Option<&'a RelPath>,
 }
 
 impl Repo {
@@ -47,16 +49,21 @@ impl Repo {
         let onto = names::object(wish.onto.as_str())?;
         let theirs = names::object(wish.theirs.as_str())?;
         if wish.style == MergeStyle::FastForward {
-            if !self.is_ancestor(onto, theirs).await? {
+            let tree = self.tree_of(theirs).await?;
+            let same = self.keeping(wish, tree.clone()).await? == tree;
+            if !same || !self.is_ancestor(onto, theirs).await? {
                 return Ok(Merging::NoFastForward);
             }
-            let tree = self.tree_of(theirs).await?;
             return self.planned(wish, tree, wish.theirs.clone(), None).await;
         }
-        let tree = match self.merge_trees(onto, theirs).await? {
-            Ok(tree) => tree,
-            Err(paths) => return Ok(Merging::Conflict(paths)),
-        };
+        let (tree, mut conflicts) = self.merge_trees(onto, theirs).await?;
+        if let Some(folder) = wish.keep {
+            conflicts.retain(|path| !is_below(path, folder));
+        }
+        if !conflicts.is_empty() {
+            return Ok(Merging::Conflict(conflicts));
+        }
+        let tree = self.keeping(wish, tree).await?;
         let merged = (wish.style == MergeStyle::Merge).then(|| wish.theirs.clone());
         let draft = self.draft(wish, tree.clone(), merged.clone());
         let call = Call::local("hash-object").args(["-t", "commit", "-w", "--stdin"]);
@@ -92,27 +99,60 @@ impl Repo {
         Ok(Merging::Planned(PlannedCommit { id, changes, ..draft }))
     }
 
-    /// The merged tree, or the files in conflict.
+    /// The same tree, with the one folder as the target has it.
+    async fn keeping(&self, wish: &MergeWish<'_>, tree: TreeId) -> Result<TreeId, GitError> {
+        let Some(folder) = wish.keep else { return Ok(tree) };
+        let wanted = self.entries(wish.onto.as_str()).await?;
+        let mut entries = self.entries(tree.as_str()).await?;
+        let name = folder.as_str().as_bytes();
+        let is_it = |entry: &Vec<u8>| {
+            let tab = entry.iter().position(|&byte| byte == b'\t');
+            tab.is_some_and(|tab| entry[tab + 1..] == *name)
+        };
+        let (now, wanted) = (entries.iter().position(is_it), wanted.into_iter().find(is_it));
+        if now.map(|at| &entries[at]) == wanted.as_ref() {
+            return Ok(tree);
+        }
+        now.into_iter().for_each(|at| drop(entries.remove(at)));
+        entries.extend(wanted);
+        let mut lines = Vec::new();
+        for entry in entries {
+            lines.extend(entry);
+            lines.push(0);
+        }
+        let output = self.git(Call::local("mktree").arg("-z").stdin(lines)).await?;
+        names::object(output.line("mktree")?).map(TreeId::new)
+    }
+
+    /// What lies at the top of a tree, as git lists it.
+    async fn entries(&self, tree: &str) -> Result<Vec<Vec<u8>>, GitError> {
+        let call = Call::local("ls-tree").args(["-z", "--full-tree", names::object(tree)?]);
+        let output = self.git(call).await?;
+        let entries = output.stdout.split(|&byte| byte == 0).filter(|entry| !entry.is_empty());
+        Ok(entries.map(<[u8]>::to_vec).collect())
+    }
+
+    /// The merged tree, and the files in conflict.
     async fn merge_trees(
         &self,
         onto: &str,
         theirs: &str,
-    ) -> Result<Result<TreeId, Vec<RelPath>>, GitError> {
+    ) -> Result<(TreeId, Vec<RelPath>), GitError> {
         let call = Call::local("merge-tree")
             .args(["--write-tree", "-z", "--name-only", "--no-messages", onto, theirs])
             .fine(&[0, 1]);
         let output = self.git(call).await?;
         let mut fields = output.stdout.split(|&byte| byte == 0).filter(|field| !field.is_empty());
+        let odd = || GitError::odd_output("merge-tree", &output.stdout);
+        let tree = fields.next().and_then(|tree| std::str::from_utf8(tree).ok());
+        let tree = TreeId::new(names::object(tree.ok_or_else(odd)?.trim_end())?);
         if output.code == 0 {
-            let odd = || GitError::odd_output("merge-tree", &output.stdout);
-            let tree = fields.next().and_then(|tree| std::str::from_utf8(tree).ok());
-            return names::object(tree.ok_or_else(odd)?.trim_end())
-                .map(|tree| Ok(TreeId::new(tree)));
+            return Ok((tree, Vec::new()));
         }
-        let mut paths: Vec<RelPath> =
-            fields.skip(1).map(names::rel_path).collect::<Result<_, _>>()?;
+        let mut paths: Vec<RelPath> = fields.map(names::rel_path).collect::<Result<_, _>>()?;
         paths.dedup();
-        Ok(Err(paths))
+        // A conflict without a file is one all the same.
+        if paths.is_empty() { Err(odd()) } else { Ok((tree, paths)) }
     }
 
     async fn tree_of(&self, commit: &str) -> Result<TreeId, GitError> {
@@ -188,4 +228,9 @@ impl Repo {
         let (old, new) = (names::object(old)?, names::object(planned.id.as_str())?);
         Ok(Call::local("read-tree").args(["-m", "-u", old, new]))
     }
+}
+
+fn is_below(path: &RelPath, folder: &RelPath) -> bool {
+    let rest = path.as_str().strip_prefix(folder.as_str());
+    rest.is_some_and(|rest| rest.starts_with('/'))
 }

@@ -18,6 +18,15 @@ pub enum Effect {
         bytes: Bytes,
         seen: Option<Digest>,
     },
+    /// Puts a new file where nothing below `under` has a name that begins with `start`, which makes that beginning its own.
+    /// It is looked for and written under the lock of `under`, which our commands take too. It fails `Moved` when somebody
+    /// was faster, `Busy` when the lock was not to be had; the very same file is no other.
+    Create {
+        path: RelPath,
+        bytes: Bytes,
+        under: RelPath,
+        start: String,
+    },
     /// Takes a file away into quarantine. Other bytes than the ones seen are put back: a new fact, not a rejection.
     Take {
         path: RelPath,
@@ -103,6 +112,7 @@ impl Effect {
         let at = |verb: &str, path: &RelPath| format!("{verb} `{path}`");
         match self {
             Self::Replace { path, .. } => at("writing", path),
+            Self::Create { path, .. } => at("creating", path),
             Self::Take { path, .. } => at("taking away", path),
             Self::Move { from, .. } => at("moving", from),
             Self::Amend { path, .. } => at("changing", path),
@@ -183,6 +193,13 @@ pub enum Query {
         style: MergeStyle,
         message: String,
         date: Timestamp,
+        /// A folder at the top that stays as the target has it, whatever the other side made of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        keep: Option<RelPath>,
+    },
+    /// Those of these files that the owner keeps out of git: `Fact::Paths`.
+    Ignored {
+        paths: Vec<RelPath>,
     },
     /// Where a full ref name points to: `Fact::Tip`.
     Tip {
@@ -233,7 +250,7 @@ pub enum MergeStyle {
     Squash,
     /// A commit with both as parents.
     Merge,
-    /// The branch itself; `Fact::No` where that cannot be.
+    /// The branch itself; `Fact::No` where that cannot be, since the target moved or a folder that is kept differs.
     FastForward,
 }
 

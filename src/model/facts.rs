@@ -155,6 +155,7 @@ pub enum Fact {
     Lines(Option<u64>),
     File(Option<super::Bytes>),
     Changes(Vec<Change>),
+    Paths(Vec<RelPath>),
     Tip(Option<CommitId>),
     Sides(Vec<super::Sides>),
     Commits(Vec<CommitSeen>),

@@ -118,7 +118,7 @@ pub fn is_temporary(name: &str) -> bool {
     parts.is_some_and(|(process, count)| digits(process) && digits(count))
 }
 
-fn publish(spot: &Spot, bytes: &[u8]) -> Result<(), StoreError> {
+pub(super) fn publish(spot: &Spot, bytes: &[u8]) -> Result<(), StoreError> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let temp = spot.beside(format!("{TEMPORARY}{}-{count}", std::process::id()));

@@ -92,6 +92,8 @@ fn board_limits(config: &Config) -> board::Limits {
         disk_floor: wanted.disk_floor,
         merge: match wanted.merge {
             Merge::Squash => Some(MergeStyle::Squash),
+            Merge::Merge => Some(MergeStyle::Merge),
+            Merge::FastForward => Some(MergeStyle::FastForward),
             Merge::None => None,
         },
         tries: tries.collect(),

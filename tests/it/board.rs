@@ -5,8 +5,10 @@ mod fuzz;
 mod ids;
 mod importing;
 mod moving;
+mod records;
 mod running;
 mod setup;
+mod styles;
 mod terminal;
 mod verifying;
 

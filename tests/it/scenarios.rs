@@ -93,6 +93,7 @@ pub(crate) fn show(decision: &Decision) -> String {
 fn show_effect(effect: &Effect) -> String {
     match effect {
         Effect::Replace { path, .. } => format!("replace   {path}"),
+        Effect::Create { path, .. } => format!("create    {path}"),
         Effect::Take { path, why, .. } => format!("take      {path}  {why}"),
         Effect::Move { from, to, .. } => format!("move      {from} -> {to}"),
         Effect::Amend { path, fields } => {

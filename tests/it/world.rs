@@ -456,6 +456,20 @@ impl World {
         let done = Wake::Done { key: keyed.key.clone() };
         match &keyed.effect {
             Effect::Replace { path, bytes, seen } => self.replace(path, &bytes.0, seen.as_ref()),
+            Effect::Create { path, bytes, under, start } => {
+                let below = format!("{under}/");
+                let taken = |other: &&RelPath| {
+                    other.as_str().starts_with(&below)
+                        && other.file_name().starts_with(start.as_str())
+                        && *other != path
+                };
+                if self.files.keys().any(|other| taken(&other)) {
+                    let (key, effect) = (keyed.key.clone(), keyed.effect.clone());
+                    let failure = Failure { kind: FailureKind::Moved, said: "taken".to_owned() };
+                    return Wake::Failed { key, effect, failure };
+                }
+                self.replace(path, &bytes.0, None);
+            }
             Effect::Take { path, seen, why } => self.take(path, seen.as_ref(), why),
             Effect::Move { from, to, bytes, seen } => {
                 if !self.relocate(from, to, &bytes.0, seen) {
@@ -725,6 +739,7 @@ impl World {
     fn answer_of_history(&mut self, query: &Query) -> Fact {
         match query {
             Query::Merge { .. } => self.plan_merge(query),
+            Query::Ignored { .. } => Fact::Paths(Vec::new()),
             Query::Tip { name } => {
                 let branch = name.strip_prefix("refs/heads/").unwrap_or(name);
                 Fact::Tip(self.heads.get(branch).cloned())
@@ -869,7 +884,7 @@ impl World {
 
     /// A three-way merge by whole files.
     fn plan_merge(&mut self, query: &Query) -> Fact {
-        let Query::Merge { target, onto, theirs, style, message, date } = query else {
+        let Query::Merge { target, onto, theirs, style, message, date, .. } = query else {
             unreachable!("only merges are planned here")
         };
         let ours: Vec<_> = self.range(None, onto).into_iter().map(|commit| commit.id).collect();
@@ -997,6 +1012,7 @@ mod tests {
             style: MergeStyle::Squash,
             message: "merge".to_owned(),
             date,
+            keep: None,
         };
         let query = merge(&world);
         let Fact::Planned(merged) = ask(&mut world, query) else { panic!("no merge") };

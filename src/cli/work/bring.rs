@@ -176,6 +176,7 @@ impl Shared<'_> {
             style: MergeStyle::FastForward,
             message: &planned.message,
             date: planned.date,
+            keep: None,
         };
         let left = match self.repo.plan_merge(&wish).await? {
             Merging::Planned(step) => match self.repo.merge(&step).await? {

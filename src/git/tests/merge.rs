@@ -38,6 +38,7 @@ impl Task {
             style,
             message: "Merge the task",
             date: date(),
+            keep: None,
         };
         self.repo.plan_merge(&wish).await.unwrap()
     }

@@ -170,7 +170,7 @@ impl Stage {
     async fn merge_side(&self) -> Result<(), GitError> {
         let (onto, theirs) = (&self.first, &self.side);
         let (style, message, date) = (MergeStyle::Merge, "m", date());
-        let wish = MergeWish { target: "main", onto, theirs, style, message, date };
+        let wish = MergeWish { target: "main", onto, theirs, style, message, date, keep: None };
         self.repo.plan_merge(&wish).await.map(drop)
     }
 

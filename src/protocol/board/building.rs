@@ -2,15 +2,15 @@
 
 use super::memory::{Paper, Stage, Work};
 use super::moves::Moves;
-use super::names::{Place, PlaceKind, same_agent, seat};
+use super::names::{Place, PlaceKind, TaskId, same_agent, seat};
 use super::report::{self, Says, Verdict};
-use super::scope::OURS;
-use super::table::Status;
+use super::scope::{self, OURS};
+use super::table::{Status, between};
 use super::work::Step;
-use super::{judge, prompt};
+use super::{judge, prompt, remedy};
 use crate::model::{
-    Bytes, Change, Decision, Digest, Effect, Fact, Query, Rejection, RelPath, Seat, Snapshot,
-    TreeId,
+    Builder, Bytes, Change, Decision, Digest, Effect, Fact, Query, Rejection, RelPath, Seat,
+    Snapshot, TreeId,
 };
 
 /// How often a task may come back from auditor, verify or scope before the owner is asked (AG-09).
@@ -35,30 +35,45 @@ pub(super) fn start(step: &Step<'_>) -> Option<Decision> {
         return Some(step.again(Stage::Build, &format!("git: {fact:?}")));
     };
     let task = step.it.index.task(step.id)?;
-    let path = answer_path(step, PlaceKind::Report, &task.assignee)?;
+    let target = step.target();
+    let Some(path) = answer_path(step, target, PlaceKind::Report, &task.assignee) else {
+        let gone = target != step.id;
+        return gone.then(|| step.again(Stage::Remedy, &format!("the file of {target} is gone")));
+    };
     let mut decision = step.it.builder();
     let prompt = prompt::builder(step, task, &path);
     let run =
-        step.spawn(&mut decision, step.tree(), (who, "builder", step.id.as_str()), prompt, None);
+        step.spawn(&mut decision, step.tree(), (who, "builder", target.as_str()), prompt, None);
     let start = step.work.start.clone().or_else(|| Some(now.tree.clone()));
-    step.keep(&mut decision, Work { run: Some(run), start, ..step.work.clone() });
+    let work = Work { run: Some(run), start, ..step.work.clone() };
+    match step.it.index.status_of(target) {
+        Some(status) if target != step.id && status != Status::InProgress => {
+            let mut moves = Moves::new(step.it, step.now);
+            moves.of(step.id).work = Some(work);
+            let known = moves.to(target, Status::InProgress, "its builder begins");
+            known.remediates = Some(step.id.clone());
+            let row = between(status, Status::InProgress).map(|row| row.id);
+            moves.into(&mut decision, row);
+        }
+        _ => step.keep(&mut decision, work),
+    }
     Some(decision.finish())
 }
 
-/// Where its report or audit goes.
-fn answer_path(step: &Step<'_>, kind: PlaceKind, agent: &str) -> Option<String> {
-    let (path, _) = step.it.index.find(step.id)?;
+/// Where a report or audit of this task goes.
+fn answer_path(step: &Step<'_>, id: &TaskId, kind: PlaceKind, agent: &str) -> Option<String> {
+    let (path, _) = step.it.index.find(id)?;
     let place = Place::parse(path.as_str())?;
     Some(place.answer(kind, agent, &step.it.zone().date(step.now.wall)))
 }
 
 /// A document of this kind and task among what changed.
-fn written(step: &Step<'_>, changed: &[Change], kind: PlaceKind, agent: &str) -> Option<RelPath> {
+fn written(changed: &[Change], id: &TaskId, kind: PlaceKind, agent: &str) -> Option<RelPath> {
     let mut found = changed.iter().filter(|change| change.to.is_some()).map(|change| &change.path);
     found
         .rfind(|path| {
             Place::parse(path.as_str()).is_some_and(|place| {
-                place.kind == kind && place.id == *step.id && same_agent(&place.agent, agent)
+                place.kind == kind && place.id == *id && same_agent(&place.agent, agent)
             })
         })
         .cloned()
@@ -74,7 +89,8 @@ pub(super) fn look(step: &Step<'_>) -> Option<Decision> {
         return Some(step.again(Stage::Build, &format!("git: {fact:?}")));
     };
     let task = step.it.index.task(step.id)?;
-    let Some(path) = written(step, &left.changed, PlaceKind::Report, &task.assignee) else {
+    let Some(path) = written(&left.changed, step.target(), PlaceKind::Report, &task.assignee)
+    else {
         return Some(
             step.again(Stage::Build, &format!("no report was written; the run {}", step.work.last)),
         );
@@ -87,7 +103,7 @@ pub(super) fn look(step: &Step<'_>) -> Option<Decision> {
         return Some(step.again(Stage::Build, "the report cannot be read"));
     };
     // The report of an earlier round says nothing about this one.
-    if step.known.report.as_ref().is_some_and(|old| old.digest == Digest::of(&bytes.0)) {
+    if step.reported().is_some_and(|old| old.digest == Digest::of(&bytes.0)) {
         return Some(step.again(Stage::Build, "the report is still the one of the round before"));
     }
     match report::parse(&bytes.0, &path) {
@@ -97,7 +113,7 @@ pub(super) fn look(step: &Step<'_>) -> Option<Decision> {
 }
 
 /// Our own folder is outside every task's change.
-fn outside_ours(changes: &[Change]) -> Vec<Change> {
+pub(super) fn outside_ours(changes: &[Change]) -> Vec<Change> {
     changes.iter().filter(|change| !change.path.as_str().starts_with(OURS)).cloned().collect()
 }
 
@@ -116,10 +132,11 @@ fn reported(
         let mut decision = step.it.builder();
         let why = report.reason.clone().unwrap_or_default();
         let mut moves = Moves::new(step.it, step.now);
-        let known = moves.to(step.id, Status::Blocked, &why);
-        known.report = Some(Paper { path: path.clone(), digest: Digest::of(&bytes.0) });
-        known.work = Some(Work { stage: Stage::Build, ..step.work.clone() });
-        decision.effect(Effect::Replace { path, bytes: bytes.clone(), seen: None });
+        let work = Work { stage: Stage::Build, ..step.work.clone() };
+        let work = take_paper(step, &mut decision, &path, bytes, work);
+        moves.to(step.id, Status::Blocked, &why).work = Some(work);
+        remedy::along(&mut moves, step.it, step.work, Status::Blocked, &why);
+        moves.of(step.target()).report = Some(Paper { path, digest: Digest::of(&bytes.0) });
         moves.into(&mut decision, Some("TB4"));
         decision.effect(Effect::Release { tree: step.tree() });
         judge::propose(step.it, &mut decision, step.id, &report.follow_ups);
@@ -127,17 +144,27 @@ fn reported(
         return decision.finish();
     }
     let code = outside_ours(&left.changed);
-    let scope = step.known.scope.clone().unwrap_or_default();
-    let verdict = scope.judge(code.iter().map(|change| &change.path));
-    if let Some((file, why)) = verdict.breaches.first() {
-        let reasons: Vec<String> = verdict
-            .breaches
-            .iter()
-            .map(|(file, why)| format!("`{file}` is outside the scope: {why}"))
-            .collect();
-        return send_back(step, "AG-13", &format!("`{file}`: {why}"), reasons);
+    // One that made commits may have merged the target: what is its own change then, only the planned merge can say.
+    let own = step.work.head.as_ref().unwrap_or(&step.work.base);
+    if left.checkout.head.as_ref() == Some(own)
+        && let Some(back) = out_of_scope(step, &scope_of(step, &code))
+    {
+        return back;
     }
     commit(step, left, code, (path, bytes), report)
+}
+
+/// AG-13: what really changed, against the scope as it was when the work began.
+pub(super) fn scope_of(step: &Step<'_>, code: &[Change]) -> scope::Verdict {
+    let scope = step.known.scope.clone().unwrap_or_default();
+    scope.judge(code.iter().map(|change| &change.path))
+}
+
+pub(super) fn out_of_scope(step: &Step<'_>, verdict: &scope::Verdict) -> Option<Decision> {
+    let (file, why) = verdict.breaches.first()?;
+    let reason = |(file, why): &(RelPath, String)| format!("`{file}` is outside the scope: {why}");
+    let reasons: Vec<String> = verdict.breaches.iter().take(50).map(reason).collect();
+    Some(send_back(step, "AG-13", &format!("`{file}`: {why}"), reasons))
 }
 
 /// What the builder left, in one commit of ours on its branch; then it is ready for review.
@@ -198,18 +225,40 @@ fn commit(
         work.head = Some(planned.id.clone());
     }
     // Our own folder is no part of the task's commit: the report lives on in the owner's tree.
-    decision.effect(Effect::Replace { path: path.clone(), bytes: bytes.clone(), seen: None });
+    let work = take_paper(step, &mut decision, &path, bytes, work);
+    let paper = Paper { path, digest: Digest::of(&bytes.0) };
     let mut moves = Moves::new(step.it, step.now);
     let known = moves.to(step.id, Status::ReadyForReview, "its report is there");
-    known.report = Some(Paper { path, digest: Digest::of(&bytes.0) });
     known.verified = None;
     known.work = Some(work);
+    if step.target() == step.id || known.report.is_none() {
+        known.report = Some(paper.clone());
+    }
+    if step.target() != step.id {
+        let why = format!("its report is there; {} is looked at again", step.id);
+        moves.to(step.target(), Status::ReadyForReview, &why).report = Some(paper);
+    }
     moves.into(&mut decision, Some("TB3"));
     judge::propose(step.it, &mut decision, step.id, &report.follow_ups);
     decision.finish()
 }
 
-/// Back to the builder with the reasons, at most three times; then the owner.
+/// A document that was judged goes into the owner's tree, with everything else about the task.
+fn take_paper(
+    step: &Step<'_>,
+    decision: &mut Builder,
+    path: &RelPath,
+    bytes: &Bytes,
+    mut work: Work,
+) -> Work {
+    let digest = Digest::of(&bytes.0);
+    let seen = step.work.papers.get(path).cloned();
+    decision.effect(Effect::Replace { path: path.clone(), bytes: bytes.clone(), seen });
+    work.papers.insert(path.clone(), digest);
+    work
+}
+
+/// Back to the builder with the reasons as a subtask, at most three times; then the owner.
 pub(super) fn send_back(
     step: &Step<'_>,
     rule: &'static str,
@@ -230,11 +279,12 @@ pub(super) fn send_back(
     let known = moves.to(step.id, Status::InProgress, why);
     known.verified = None;
     let mut work =
-        Work { stage: Stage::Build, tries: 0, not_before: None, check: None, ..step.work.clone() };
+        Work { stage: Stage::Remedy, tries: 0, not_before: None, check: None, ..step.work.clone() };
     work.round += 1;
     work.reasons = reasons;
     work.refused = None;
     known.work = Some(work);
+    remedy::superseded(&mut moves, step, why);
     moves.into(&mut decision, row);
     if let Some(check) = &step.work.check {
         decision.effect(Effect::DropWorktree { name: check.tree.clone() });
@@ -269,8 +319,8 @@ pub(super) fn audit(step: &Step<'_>) -> Option<Decision> {
     if let Some(wait) = step.lease(&auditor, "auditor") {
         return Some(wait).filter(|decision| !decision.is_quiet());
     }
-    let path = answer_path(step, PlaceKind::Audit, auditor.as_str())?;
-    let report = step.known.report.as_ref().map(|paper| paper.path.to_string()).unwrap_or_default();
+    let path = answer_path(step, step.id, PlaceKind::Audit, auditor.as_str())?;
+    let report = step.reported().map(|paper| paper.path.to_string()).unwrap_or_default();
     let mut decision = step.it.builder();
     let prompt = prompt::auditor(step, task, &report, &path);
     let run = step.spawn(
@@ -318,7 +368,7 @@ pub(super) fn hear(step: &Step<'_>) -> Option<Decision> {
         ));
     }
     let auditor = seat(&step.it.limits.auditor);
-    let Some(path) = written(step, &after.changed, PlaceKind::Audit, &auditor) else {
+    let Some(path) = written(&after.changed, step.id, PlaceKind::Audit, &auditor) else {
         return Some(
             step.again(
                 Stage::Audit,
@@ -342,11 +392,11 @@ pub(super) fn hear(step: &Step<'_>) -> Option<Decision> {
 /// The verdict is remembered, and its document kept in the owner's tree with everything else about the task.
 fn heard(step: &Step<'_>, audit: &report::Audit, path: RelPath, bytes: &Bytes) -> Decision {
     let mut decision = step.it.builder();
-    decision.effect(Effect::Replace { path, bytes: bytes.clone(), seen: None });
+    let work = take_paper(step, &mut decision, &path, bytes, step.work.clone());
     let verdict = match audit.verdict {
         Verdict::Pass => Vec::new(),
         Verdict::Fail => audit.findings.clone(),
     };
-    step.keep(&mut decision, Work { verdict: Some(verdict), ..step.work.clone() });
+    step.keep(&mut decision, Work { verdict: Some(verdict), ..work });
     decision.finish()
 }

@@ -7,7 +7,7 @@ use super::names::TaskId;
 use super::state::{self, LastVerify, State};
 use super::table::{Actor, Status, find};
 use super::task::Task;
-use super::{Board, judge, risks};
+use super::{Board, judge, remedy, risks};
 use crate::model::{
     Answer, Builder, Bytes, Command, CommitId, Decision, Digest, Effect, Fact, Now, Query, RelPath,
     TreeId, TreeRef, Verb, clip,
@@ -154,6 +154,11 @@ fn own(it: &Board, command: &Command, now: Now) -> Outcome {
         return Outcome::First(first);
     }
     let Some(task) = it.index.task(&id) else { return no_task(it, &id) };
+    if let Some(parent) = it.index.parent_of(&id).filter(|_| !is_over(it, &id)) {
+        return Outcome::No(format!(
+            "{id} is a subtask of {parent} and goes where that goes; give the command for {parent} (AG-09)"
+        ));
+    }
     let verb = Ask { it, command, now, id: &id, task };
     match command.arg("do") {
         Some("start") => verb.start(),
@@ -165,6 +170,10 @@ fn own(it: &Board, command: &Command, now: Now) -> Outcome {
         Some(other) => Outcome::No(format!("the board has no verb `{}`", clip(other, 40))),
         None => Outcome::No("which verb?".to_owned()),
     }
+}
+
+fn is_over(it: &Board, id: &TaskId) -> bool {
+    it.index.status_of(id).is_some_and(Status::is_over)
 }
 
 fn no_task(it: &Board, id: &TaskId) -> Outcome {
@@ -227,6 +236,9 @@ impl Ask<'_> {
             work.back_to_builder(why);
             work.run.clone().filter(|_| to.is_over())
         });
+        if let Some(work) = known.work.clone() {
+            remedy::along(&mut moves, self.it, &work, to, why);
+        }
         moves.into(&mut decision, Some(row.id));
         if let Some(run) = run {
             decision.effect(Effect::Stop { run, why: format!("{} was canceled", self.id) });
@@ -399,14 +411,15 @@ impl Ask<'_> {
             return Outcome::No("the artifact is another task's".to_owned());
         }
         let mut decision = self.it.builder();
+        let mut moves = Moves::new(self.it, self.now);
         let mut more = String::new();
         if self.command.arg("override").is_some() {
-            match self.overrule(&mut decision, &mut artifact) {
+            match self.overrule(&mut decision, &mut moves, &mut artifact) {
                 Ok(text) => more = text,
                 Err(why) => return Outcome::No(why),
             }
         }
-        self.keep(&mut decision, &artifact);
+        self.keep(&mut decision, moves, &artifact);
         let mut text = format!("{}: {}", self.id, artifact.result.word());
         if let Some(objection) = artifact.objection() {
             text = format!("{text} ({objection})");
@@ -415,7 +428,7 @@ impl Ask<'_> {
     }
 
     /// Writes the artifact; an earlier one of the same day stays under a name of its own (AG-31).
-    fn keep(&self, decision: &mut Builder, artifact: &Artifact) {
+    fn keep(&self, decision: &mut Builder, mut moves: Moves<'_>, artifact: &Artifact) {
         let stem = self
             .it
             .index
@@ -440,6 +453,7 @@ impl Ask<'_> {
         if let Some(old) = earlier {
             let to = artifact::earlier(path.as_str(), &old.timestamp);
             if let Ok(to) = RelPath::new(to) {
+                moves.also(to.clone(), old.artifact.digest.clone());
                 decision.effect(Effect::Copy {
                     from: path.clone(),
                     to,
@@ -449,7 +463,6 @@ impl Ask<'_> {
             seen = Some(old.artifact.digest);
         }
         decision.effect(Effect::Replace { path: path.clone(), bytes: Bytes(bytes), seen });
-        let mut moves = Moves::new(self.it, self.now);
         moves.of(self.id).verified = Some(Verified {
             artifact: Paper { path: path.clone(), digest },
             timestamp: artifact.timestamp.clone(),
@@ -467,7 +480,12 @@ impl Ask<'_> {
     }
 
     /// §20: a reason, a follow-up task that exists, an approver; recorded in DECISIONS.md and RISKS.md, announced.
-    fn overrule(&self, decision: &mut Builder, artifact: &mut Artifact) -> Result<String, String> {
+    fn overrule(
+        &self,
+        decision: &mut Builder,
+        moves: &mut Moves<'_>,
+        artifact: &mut Artifact,
+    ) -> Result<String, String> {
         let reason = self.reason().ok_or("an override needs --reason TEXT (AG-19)")?;
         let followup = self.command.arg("followup").and_then(TaskId::parse);
         let followup = followup.ok_or("an override needs --followup with a task id (AG-19)")?;
@@ -499,8 +517,8 @@ impl Ask<'_> {
             failed: &failed,
             risk: &risk,
         };
-        self.rewrite(decision, artifact::DECISIONS, record.append_to(&decisions));
-        self.rewrite(decision, risks::PATH, register);
+        self.rewrite(decision, moves, artifact::DECISIONS, record.append_to(&decisions));
+        self.rewrite(decision, moves, risks::PATH, register);
         let text = format!(
             "; overridden by {} ({}, {risk}, follow-up {followup})",
             by.approver, by.decision_ref
@@ -510,10 +528,17 @@ impl Ask<'_> {
         Ok(text)
     }
 
-    fn rewrite(&self, decision: &mut Builder, path: &'static str, text: String) {
+    fn rewrite(
+        &self,
+        decision: &mut Builder,
+        moves: &mut Moves<'_>,
+        path: &'static str,
+        text: String,
+    ) {
         let seen = self.it.index.whole(path).map(|(_, digest)| digest.clone());
-        let bytes = Bytes(text.into_bytes());
-        decision.effect(Effect::Replace { path: RelPath::fixed(path), bytes, seen });
+        let (path, bytes) = (RelPath::fixed(path), Bytes(text.into_bytes()));
+        moves.also(path.clone(), Digest::of(&bytes.0));
+        decision.effect(Effect::Replace { path, bytes, seen });
     }
 }
 

@@ -2,14 +2,14 @@
 
 use super::memory::WayOut;
 use super::tell::{self, Reason};
-use super::{Board, command, judge, manifest, tamper, work};
+use super::{Board, command, judge, manifest, record, tamper, work};
 use crate::model::{Builder, Deadline, Decision, Effect, FileState, Now, Severity};
 
 pub(super) fn decide(it: &Board, now: Now) -> Decision {
     if it.index.is_busy() {
         return Decision::default();
     }
-    let duties: [fn(&Board, Now) -> Option<Decision>; 8] = [
+    let duties: [fn(&Board, Now) -> Option<Decision>; 9] = [
         command::answer,
         stranger,
         failure,
@@ -17,6 +17,7 @@ pub(super) fn decide(it: &Board, now: Now) -> Decision {
         tamper::repair,
         judge::task_file,
         judge::report,
+        record::commit,
         work::go,
     ];
     let decision = duties.iter().find_map(|duty| duty(it, now)).unwrap_or_default();
@@ -90,6 +91,9 @@ fn frozen(it: &Board, _: Now) -> Option<Decision> {
 /// An effect of ours failed: the owner must look.
 fn failure(it: &Board, now: Now) -> Option<Decision> {
     let (effect, failure) = it.index.failed.as_ref()?;
+    if record::is_ours(it, effect) {
+        return Some(record::failed(it, failure.kind, &failure.said, now));
+    }
     if let Some(step) = work::owner_of(it, effect, now) {
         return Some(step.failed(effect, failure.kind, &failure.said));
     }
@@ -105,7 +109,8 @@ fn failure(it: &Board, now: Now) -> Option<Decision> {
 /// The next moment at which time alone changes the answer.
 fn deadline(it: &Board, now: Now) -> Option<Deadline> {
     it.index.memory.ours.as_ref()?;
-    Deadline::earlier(tamper::deadline(it, now), work::deadline(it, now))
+    let soon = Deadline::earlier(tamper::deadline(it, now), work::deadline(it, now));
+    Deadline::earlier(soon, record::deadline(it, now))
 }
 
 impl Board {

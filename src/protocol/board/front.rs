@@ -150,6 +150,21 @@ impl<'a> Fields<'a> {
         value
     }
 
+    /// A field that may be missing, but not be wrong.
+    pub(super) fn optional<T>(
+        &mut self,
+        key: &str,
+        wanted: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let node = find(self.root, key)?;
+        let value = node.text().and_then(read);
+        if value.is_none() {
+            self.refuse(node.line, format!("{key}: {}", node.words()), wanted);
+        }
+        value
+    }
+
     pub(super) fn time(&mut self, key: &str) -> Option<DateTime<FixedOffset>> {
         let wanted = "an ISO time with a zone, such as 2026-01-31T16:10:00+01:00";
         self.one_of(key, wanted, |text| DateTime::parse_from_rfc3339(text).ok())

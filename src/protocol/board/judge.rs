@@ -124,7 +124,7 @@ fn objections(
             "a report for a task that exists and is valid",
         );
     };
-    if it.index.memory.working.contains(id) {
+    if it.index.is_run_by_us(id) {
         let wanted =
             "the report of a task that we run, which is taken from its own worktree (AG-14)";
         return refuse(format!("a report for {id} in the owner's tree"), wanted);

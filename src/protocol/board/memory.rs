@@ -2,6 +2,7 @@
 
 use super::artifact::Ran;
 use super::names::TaskId;
+use super::record::Record;
 use super::risks::RiskCheck;
 use super::scope::Scope;
 use super::state::State;
@@ -37,6 +38,8 @@ pub(super) struct Memory {
     pub(super) suspect: Option<Timestamp>,
     /// Requests of builders that wait for the owner (AG-30).
     pub(super) proposals: Vec<Proposal>,
+    /// What is to be committed of our own files.
+    pub(super) record: Record,
     /// Rises with each `resume`, so that a cause that comes back is a new one.
     pub(super) epoch: u64,
 }
@@ -65,6 +68,9 @@ pub(super) struct Known {
     pub(super) report: Option<Paper>,
     #[serde(default)]
     pub(super) verified: Option<Verified>,
+    /// The task that this one puts right: it works in that one's tree, and ends with it (AG-09).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) remediates: Option<TaskId>,
     /// What we do about it ourselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) work: Option<Work>,
@@ -80,6 +86,8 @@ pub(super) enum Stage {
     Setup,
     /// Its builder is to work, or works.
     Build,
+    /// What was found is to become a subtask for its builder.
+    Remedy,
     /// The builder has ended; what it left is to be judged.
     Built,
     Audit,
@@ -125,6 +133,15 @@ pub(super) struct Work {
     /// The auditor's findings; none: PASS.
     pub(super) verdict: Option<Vec<String>>,
     pub(super) check: Option<Check>,
+    /// The subtasks that put it right, the newest last: that is what its builder works on.
+    #[serde(default)]
+    pub(super) remedies: Vec<TaskId>,
+    /// The number of an id that somebody else was faster to take.
+    #[serde(default)]
+    pub(super) floor: u64,
+    /// Reports and audits that were taken from its tree.
+    #[serde(default)]
+    pub(super) papers: BTreeMap<RelPath, Digest>,
 }
 
 /// The verify of a merge that is not there yet.
@@ -167,6 +184,9 @@ impl Work {
             head: None,
             verdict: None,
             check: None,
+            remedies: Vec::new(),
+            floor: 0,
+            papers: BTreeMap::new(),
         }
     }
 }
@@ -232,6 +252,7 @@ impl Known {
             scope: None,
             report: None,
             verified: None,
+            remediates: None,
             work: None,
         }
     }
@@ -273,6 +294,7 @@ impl Memory {
             ("frozen", _) => self.frozen = read(value),
             ("suspect", _) => self.suspect = read(value),
             ("proposals", _) => self.proposals = read(value).unwrap_or_default(),
+            ("record", _) => self.record = read(value).unwrap_or_default(),
             ("epoch", _) => self.epoch = read(value).unwrap_or_default(),
             ("task", id) => {
                 let id = TaskId::parse(id).expect("BUG: a memo in the journal must be readable");

@@ -1,12 +1,12 @@
 //! One move of one or more tasks: memory, the task's file, STATE.md and TASK_BOARD.md in one decision. It does not judge the move.
 
-use super::Board;
 use super::memory::Known;
 use super::names::TaskId;
 use super::state::{self, Card, Column, LastVerify, RECENT, State};
 use super::table::Status;
 use super::task::{self, Priority};
-use crate::model::{Builder, Bytes, Effect, Event, Now, RelPath, RowId, Seat, clip};
+use super::{Board, record};
+use crate::model::{Builder, Bytes, Digest, Effect, Event, Now, RelPath, RowId, Seat, clip};
 use std::collections::BTreeMap;
 
 /// Moves that belong to one decision.
@@ -16,11 +16,13 @@ pub(super) struct Moves<'a> {
     /// New memory of each task that moves.
     tasks: BTreeMap<TaskId, Known>,
     last_verify: Option<LastVerify>,
+    /// Files of ours beside a task's own that the target branch is to have.
+    also: BTreeMap<RelPath, Digest>,
 }
 
 impl<'a> Moves<'a> {
     pub(super) fn new(it: &'a Board, now: Now) -> Self {
-        Self { it, now, tasks: BTreeMap::new(), last_verify: None }
+        Self { it, now, tasks: BTreeMap::new(), last_verify: None, also: BTreeMap::new() }
     }
 
     /// What is known of a task, to be changed.
@@ -42,28 +44,63 @@ impl<'a> Moves<'a> {
         self.last_verify = Some(last);
     }
 
+    /// A file that this decision writes, and that belongs to the record of the task.
+    pub(super) fn also(&mut self, path: RelPath, digest: Digest) {
+        self.also.insert(path, digest);
+    }
+
     /// Truth first: memory and task files, then the state, then its picture.
     pub(super) fn into(self, decision: &mut Builder, row: Option<&str>) {
+        let mut written = BTreeMap::new();
         if let Some(row) = row {
             decision.row(RowId::new(row));
         }
         for (id, known) in &self.tasks {
-            self.rewrite_task(decision, id, known);
+            written.extend(self.rewrite_task(decision, id, known));
             self.log(decision, row, id, known);
             decision.remember(&format!("task/{id}"), known);
         }
         let state = self.state();
-        self.write_state(decision, &state);
+        written.extend(self.write_state(decision, &state));
         decision.remember("state", &state);
+        self.record(decision, written);
     }
 
-    fn rewrite_task(&self, decision: &mut Builder, id: &TaskId, known: &Known) {
-        let Some((path, sheet)) = self.it.index.find(id) else { return };
-        let Ok(bytes) = task::with_status(&sheet.file.bytes, path, known.status) else { return };
-        if bytes[..] != sheet.file.bytes[..] {
-            let seen = Some(sheet.file.digest.clone());
-            decision.effect(Effect::Replace { path: path.clone(), bytes: Bytes(bytes), seen });
+    /// What of this belongs on the target branch: all about a task that comes to its end.
+    fn record(&self, decision: &mut Builder, written: BTreeMap<RelPath, Digest>) {
+        let index = &self.it.index;
+        let ends = |id: &TaskId, known: &Known| {
+            record::is_end(known.status) && index.status_of(id) != Some(known.status)
+        };
+        let over: Vec<_> = self.tasks.iter().filter(|(id, known)| ends(id, known)).collect();
+        let mut record = index.memory.record.clone();
+        record.files.extend(self.also.clone());
+        // What is noted already and written anew is noted anew.
+        let noted =
+            |path: &RelPath| !over.is_empty() || index.memory.record.files.contains_key(path);
+        record.files.extend(written.into_iter().filter(|(path, _)| noted(path)));
+        for (id, known) in &over {
+            record.add(self.it, id, known);
         }
+        if record != index.memory.record && self.it.place.git {
+            decision.remember("record", record);
+        }
+    }
+
+    fn rewrite_task(
+        &self,
+        decision: &mut Builder,
+        id: &TaskId,
+        known: &Known,
+    ) -> Option<(RelPath, Digest)> {
+        let (path, sheet) = self.it.index.find(id)?;
+        let bytes = task::with_status(&sheet.file.bytes, path, known.status).ok()?;
+        if bytes[..] == sheet.file.bytes[..] {
+            return None;
+        }
+        let (seen, digest) = (Some(sheet.file.digest.clone()), Digest::of(&bytes));
+        decision.effect(Effect::Replace { path: path.clone(), bytes: Bytes(bytes), seen });
+        Some((path.clone(), digest))
     }
 
     fn log(&self, decision: &mut Builder, row: Option<&str>, id: &TaskId, known: &Known) {
@@ -98,24 +135,18 @@ impl<'a> Moves<'a> {
         state
     }
 
-    fn write_state(&self, decision: &mut Builder, state: &State) {
+    fn write_state(&self, decision: &mut Builder, state: &State) -> [(RelPath, Digest); 2] {
         let index = &self.it.index;
         let header = self.it.header();
         let now = index.whole(state::PATH);
         let bytes = state.render(now.map(|(bytes, _)| bytes), &header);
-        let seen = now.map(|(_, digest)| digest.clone());
-        decision.effect(Effect::Replace {
-            path: RelPath::fixed(state::PATH),
-            bytes: Bytes(bytes),
-            seen,
-        });
-        let bytes = self.board(state, &header);
-        let seen = index.whole(state::BOARD).map(|(_, digest)| digest.clone());
-        decision.effect(Effect::Replace {
-            path: RelPath::fixed(state::BOARD),
-            bytes: Bytes(bytes),
-            seen,
-        });
+        let picture = self.board(state, &header);
+        [(state::PATH, bytes), (state::BOARD, picture)].map(|(path, bytes)| {
+            let seen = index.whole(path).map(|(_, digest)| digest.clone());
+            let (path, digest) = (RelPath::fixed(path), Digest::of(&bytes));
+            decision.effect(Effect::Replace { path: path.clone(), bytes: Bytes(bytes), seen });
+            (path, digest)
+        })
     }
 
     fn board(&self, state: &State, header: &str) -> Vec<u8> {
@@ -148,7 +179,7 @@ impl<'a> Moves<'a> {
 
     fn card<'b>(&'b self, id: &'b TaskId) -> Card<'b> {
         let task = self.it.index.task(id);
-        let known = self.it.index.memory.tasks.get(id);
+        let known = self.tasks.get(id).or_else(|| self.it.index.memory.tasks.get(id));
         Card {
             id,
             title: task.map_or("", |task| &task.title),

@@ -104,7 +104,7 @@ pub fn parse(bytes: &[u8], path: &RelPath) -> Result<Task, Vec<Rejection>> {
     let acceptance = fields.list("acceptance");
     let constraints = fields.list("constraints");
     let risks = fields.list_that("risks", "ids such as R-001", risk_id);
-    let parent = front.root.get("parent").and_then(|node| node.text()).and_then(TaskId::parse);
+    let parent = fields.optional("remediates", "an id such as T0001", TaskId::parse);
     check_place(&mut fields, path, id.as_ref(), assignee.as_deref());
     let refs = front.root.get("external_refs");
     if let Some(odd) = refs.filter(|node| !matches!(node.kind, Kind::Map(_) | Kind::Null)) {
@@ -232,7 +232,7 @@ impl NewTask {
         line("created_at", created_at);
         line("dod_profile", &quote(&self.dod_profile));
         if let Some(parent) = &self.parent {
-            line("parent", parent.as_str());
+            line("remediates", parent.as_str());
         }
         text.push_str("scope:\n");
         for (key, patterns) in KEYS.iter().zip([

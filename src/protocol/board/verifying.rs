@@ -62,13 +62,16 @@ fn planned(step: &Step<'_>) -> Result<Decision, Box<Decision>> {
     else {
         return Ok(step.again(Stage::Plan, "the target branch is gone"));
     };
-    let merge = match step.it.limits.merge {
-        None => None,
-        Some(style) => match merging(step, &target, tip, head, style)? {
-            Ok(planned) => Some(planned),
-            Err(decision) => return Ok(*decision),
-        },
+    // Where nobody merges, what the merge would be is what the change is judged by.
+    let style = step.it.limits.merge.unwrap_or(MergeStyle::Squash);
+    let merge = match merging(step, &target, tip, head, style)? {
+        Ok(planned) => planned,
+        Err(decision) => return Ok(*decision),
     };
+    let scope = building::scope_of(step, &building::outside_ours(&merge.changes));
+    if let Some(back) = building::out_of_scope(step, &scope) {
+        return Ok(back);
+    }
     let profile = match profile(step, tip)? {
         Ok(profile) => profile,
         Err(why) => return Ok(building::send_back(step, "AG-16", &why, vec![why.clone()])),
@@ -77,8 +80,13 @@ fn planned(step: &Step<'_>) -> Result<Decision, Box<Decision>> {
     let register = text_of(step.ask(wanted)?);
     let named = step.it.index.task(step.id).map(|task| task.risks.clone()).unwrap_or_default();
     let risk_check = risks::check(step.id, &named, &risks::parse(&register));
-    let loosened = loosened(step, merge.as_ref(), tip, &profile)?;
-    Ok(prepare(step, (merge, head), profile, risk_check, loosened))
+    let loosened = loosened(step, &merge, tip, &profile)?;
+    let merge = step.it.limits.merge.map(|_| merge);
+    let untouched = scope.untouched.iter().map(|glob| {
+        format!("no file of `{glob}` was changed, though the scope's must_touch has it (AG-13)")
+    });
+    let notes = untouched.collect();
+    Ok(prepare(step, (merge, head), profile, Findings { risks: risk_check, loosened, notes }))
 }
 
 fn merging(
@@ -97,8 +105,17 @@ fn merging(
         style,
         message: format!("{}: {title}\n\nAgency-Task: {}\n", step.id, step.id),
         date: step.known.since,
+        // Our own folder is no part of any task's change (AG-14).
+        keep: Some(RelPath::fixed(OURS.trim_end_matches('/'))),
     };
-    let fact = step.ask(query)?;
+    let mut fact = step.ask(query.clone())?;
+    // A target that moved is merged, as `git merge --ff` does it.
+    if let (Fact::No, Query::Merge { target, onto, theirs, message, date, keep, .. }) =
+        (fact, query)
+    {
+        let style = MergeStyle::Merge;
+        fact = step.ask(Query::Merge { target, onto, theirs, style, message, date, keep })?;
+    }
     if let Fact::Planned(planned) = fact {
         return Ok(Ok(planned.clone()));
     }
@@ -163,17 +180,11 @@ fn profile(step: &Step<'_>, tip: &CommitId) -> Result<Result<Profile, String>, B
 /// AG-18: what of the change loosens its own checks.
 fn loosened(
     step: &Step<'_>,
-    merge: Option<&PlannedCommit>,
+    merge: &PlannedCommit,
     tip: &CommitId,
     profile: &Profile,
 ) -> Result<Vec<String>, Box<Decision>> {
-    let Some(merge) = merge else { return Ok(Vec::new()) };
-    let changes: Vec<_> = merge
-        .changes
-        .iter()
-        .filter(|change| !change.path.as_str().starts_with(OURS))
-        .cloned()
-        .collect();
+    let changes = building::outside_ours(&merge.changes);
     let paths = to_compare(&changes, &profile.commands);
     if paths.is_empty() {
         return Ok(Vec::new());
@@ -186,12 +197,18 @@ fn loosened(
     })
 }
 
+/// What is known of a change before any command has run.
+struct Findings {
+    risks: risks::RiskCheck,
+    loosened: Vec<String>,
+    notes: Vec<String>,
+}
+
 fn prepare(
     step: &Step<'_>,
     merge: (Option<PlannedCommit>, &CommitId),
     profile: Profile,
-    risks: risks::RiskCheck,
-    weakened: Vec<String>,
+    findings: Findings,
 ) -> Decision {
     let mut decision = step.it.builder();
     let (merge, head) = merge;
@@ -215,9 +232,9 @@ fn prepare(
         setup: 0,
         ran: Vec::new(),
         output: String::new(),
-        weakened,
-        risks,
-        notes: notes.into_iter().collect(),
+        weakened: findings.loosened,
+        risks: findings.risks,
+        notes: notes.into_iter().chain(findings.notes).collect(),
     };
     step.keep(
         &mut decision,

@@ -2,12 +2,12 @@
 //! and its merge. One step of one task per decision; what a step needs to know it asks for.
 
 use super::Board;
-use super::memory::{Known, Stage, Work};
+use super::memory::{Known, Paper, Stage, Work};
 use super::moves::Moves;
-use super::names::{TaskId, seat};
+use super::names::{Place, TaskId, seat};
 use super::table::Status;
 use super::tell::{self, Reason};
-use super::{building, verifying};
+use super::{building, record, remedy, verifying};
 use crate::model::{
     Builder, CommandLine, Deadline, Decision, Effect, Fact, FailureKind, Moment, NewWorktree, Now,
     Outcome, Query, RelPath, RunEnd, RunId, Seat, Severity, Spawn, TreeRef, clip,
@@ -62,7 +62,6 @@ fn begin(it: &Board, now: Now) -> Option<Decision> {
     let mut moves = Moves::new(it, now);
     let known = moves.to(id, Status::InProgress, "its builder begins");
     known.scope = Some(task.scope.clone());
-    known.report = None;
     known.verified = None;
     let earlier = known.work.take();
     known.work = Some(earlier.map_or_else(
@@ -106,10 +105,11 @@ impl<'a> Step<'a> {
             Stage::Prepare => Some(self.prepare()),
             Stage::Setup => Some(verifying::setup(self)),
             Stage::Build => building::start(self),
+            Stage::Remedy => Some(remedy::make(self)),
             Stage::Built => building::look(self),
             Stage::Audit => building::audit(self),
             Stage::Audited => building::hear(self),
-            Stage::Plan => verifying::plan(self),
+            Stage::Plan => self.has_turn().then(|| verifying::plan(self))?,
             Stage::Verify => verifying::run(self),
             Stage::Verified => verifying::finish(self),
             Stage::Merged => Some(self.done()),
@@ -126,6 +126,33 @@ impl<'a> Step<'a> {
 
     pub(super) fn tree(&self) -> TreeRef {
         TreeRef::Worktree(self.work.tree.clone())
+    }
+
+    /// One merge at a time: what is verified is then what is merged, and no verify is in vain. First come, first served.
+    fn has_turn(&self) -> bool {
+        if self.it.limits.merge.is_none() {
+            return true;
+        }
+        let memory = &self.it.index.memory;
+        let waits = |work: &Work| work.not_before.is_some_and(|at| at.left(self.now).is_some());
+        let planning = memory.working.iter().filter_map(|id| {
+            let known = memory.tasks.get(id)?;
+            let work = known.work.as_ref()?;
+            let ready = work.stage == Stage::Plan && known.status == Status::ReadyForReview;
+            (ready && !waits(work)).then_some((known.since, id))
+        });
+        !record::is_merging(self.it, self.now)
+            && planning.min() == Some((self.known.since, self.id))
+    }
+
+    /// What its builder works on now: the task itself, or the subtask that puts it right.
+    pub(super) fn target(&self) -> &'a TaskId {
+        self.work.remedies.last().unwrap_or(self.id)
+    }
+
+    /// The report of it that was accepted last.
+    pub(super) fn reported(&self) -> Option<&'a Paper> {
+        self.it.index.memory.tasks.get(self.target()).and_then(|known| known.report.as_ref())
     }
 
     /// The same task with this changed.
@@ -235,6 +262,7 @@ impl<'a> Step<'a> {
             Stage::Build => work.stage = Stage::Built,
             Stage::Audit => work.stage = Stage::Audited,
             Stage::Prepare
+            | Stage::Remedy
             | Stage::Built
             | Stage::Audited
             | Stage::Plan
@@ -294,6 +322,7 @@ impl<'a> Step<'a> {
         let known = moves.to(self.id, Status::Blocked, why);
         known.work =
             Some(Work { stage: Stage::Build, tries: 0, not_before: None, ..self.work.clone() });
+        remedy::along(&mut moves, self.it, self.work, Status::Blocked, why);
         moves.into(&mut decision, Some("TB4"));
         decision.effect(Effect::Release { tree: self.tree() });
         let subject = format!("{} blocked {}", self.id, self.it.index.memory.decisions);
@@ -324,6 +353,7 @@ impl<'a> Step<'a> {
     /// An effect of this task failed.
     pub(super) fn failed(&self, effect: &Effect, kind: FailureKind, said: &str) -> Decision {
         match (effect, kind) {
+            (Effect::Create { .. }, _) => remedy::failed(self, kind, said),
             (Effect::Merge(_), FailureKind::Moved) => self.to(Stage::Plan),
             (Effect::Merge(_), FailureKind::Busy) => {
                 let mut decision = self.it.builder();
@@ -341,8 +371,16 @@ impl<'a> Step<'a> {
     fn done(&self) -> Decision {
         let mut decision = self.it.builder();
         let mut moves = Moves::new(self.it, self.now);
-        let known = moves.to(self.id, Status::Done, "verified and merged");
+        let why = match self.it.limits.merge {
+            Some(_) => "verified and merged".to_owned(),
+            None => format!(
+                "verified; not merged: the branch `{}` is left for a pull request",
+                self.work.branch
+            ),
+        };
+        let known = moves.to(self.id, Status::Done, &why);
         known.work = Some(Work { stage: Stage::Merged, ..self.work.clone() });
+        remedy::along(&mut moves, self.it, self.work, Status::Done, &why);
         moves.into(&mut decision, Some("TB5"));
         decision.finish()
     }
@@ -363,11 +401,15 @@ impl<'a> Step<'a> {
 /// The task that an effect of ours belongs to, by its tree or branch.
 pub(super) fn owner_of<'a>(it: &'a Board, effect: &Effect, now: Now) -> Option<Step<'a>> {
     let fits = |step: &Step<'_>| {
-        if let Effect::Merge(_) = effect {
-            matches!(step.work.stage, Stage::Merged | Stage::Verified)
+        if let Effect::Merge(planned) = effect {
+            let merge = step.work.check.as_ref().and_then(|check| check.merge.as_ref());
+            merge.is_some_and(|merge| merge.id == planned.id)
         } else if let Effect::Worktree(wanted) = effect {
             let check = step.work.check.as_ref().map(|check| &check.tree);
             wanted.name == step.work.tree || check == Some(&wanted.name)
+        } else if let Effect::Create { path, .. } = effect {
+            let last = step.work.remedies.last();
+            last.is_some_and(|id| Place::parse(path.as_str()).is_some_and(|at| at.id == *id))
         } else if let Effect::Spawn(spawn) = effect {
             step.work.run.as_ref() == Some(&spawn.run)
         } else {

@@ -99,6 +99,7 @@ fn failed(it: &Handoff, now: Now) -> Option<Decision> {
         Effect::Replace { .. }
         | Effect::Take { .. }
         | Effect::Move { .. }
+        | Effect::Create { .. }
         | Effect::Amend { .. }
         | Effect::Copy { .. }
         | Effect::Ask { .. }

@@ -206,6 +206,7 @@ impl Index {
             | Effect::Replace { .. }
             | Effect::Take { .. }
             | Effect::Move { .. }
+            | Effect::Create { .. }
             | Effect::Amend { .. }
             | Effect::Copy { .. }
             | Effect::Ask { .. }

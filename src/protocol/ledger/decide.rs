@@ -89,6 +89,7 @@ fn no_answer(it: &Ledger, _: Now) -> Option<Decision> {
         | Fact::Lines(_)
         | Fact::File(_)
         | Fact::Changes(_)
+        | Fact::Paths(_)
         | Fact::Tip(_)
         | Fact::Sides(_)
         | Fact::Commits(_)

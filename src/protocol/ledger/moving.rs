@@ -106,6 +106,7 @@ fn merge(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
         style: MergeStyle::Merge,
         message: format!("Merge {} ({what})\n\nAgency-Key: {}\n", turn.branch, decision.key()),
         date: moving.at,
+        keep: None,
     };
     decision.effect(Effect::Ask { query });
     decision.finish()

@@ -87,6 +87,7 @@ fn failure(it: &ReviewLoop, now: Now) -> Option<Decision> {
         Effect::Replace { .. }
         | Effect::Take { .. }
         | Effect::Move { .. }
+        | Effect::Create { .. }
         | Effect::Amend { .. }
         | Effect::Copy { .. }
         | Effect::Ask { .. }

@@ -4,16 +4,21 @@ task=$(ls .kodingx/inbox/*/*/"$AGENCY_TASK"-*.md | head -1)
 stem=$(basename "$task" .md)
 day=$(basename "$(dirname "$task")")
 owner=$(basename "$(dirname "$(dirname "$task")")")
+# A subtask goes on with the marker of the task that it puts right.
+root=$(sed -n 's/^remediates: //p' "$task")
+[ -n "$root" ] && cat "$task" >> "$HOME/subtasks"
+root=${root:-$AGENCY_TASK}
 says() { grep -q "^title: .*$1" "$task"; }
 now=$(date -u +%Y-%m-%dT%H:%M:%SZ)
 [ -e "$HOME/slow" ] && sleep "$(cat "$HOME/slow")"
 
 if [ "$AGENCY_ROLE" = auditor ]; then
   verdict=PASS findings='[]'
-  if says badly && ! grep -q fixed "work/$AGENCY_TASK.txt"; then
+  if says badly && ! grep -q fixed "work/$root.txt"; then
     verdict=FAIL findings='["the marker does not say fixed"]'
   fi
-  says meddled && echo meddled >> "work/$AGENCY_TASK.txt"
+  says hopeless && verdict=FAIL findings='["it will never do"]'
+  says meddled && echo meddled >> "work/$root.txt"
   mkdir -p ".kodingx/outbox/$AGENCY_AGENT/$day"
   printf -- '---\ntask_id: %s\nagent: %s\nverdict: %s\nfindings: %s\n---\n%s\n' \
     "$AGENCY_TASK" "$AGENCY_AGENT" "$verdict" "$findings" "$AGENCY_RUN" \
@@ -23,10 +28,10 @@ fi
 
 status=READY_FOR_REVIEW reason=
 again=no
-[ -e "work/$AGENCY_TASK.txt" ] && again=yes
+[ -e "work/$root.txt" ] && again=yes
 mkdir -p work
-echo "$AGENCY_TASK" > "work/$AGENCY_TASK.txt"
-[ $again = yes ] && echo fixed >> "work/$AGENCY_TASK.txt"
+echo "$root" > "work/$root.txt"
+[ $again = yes ] && echo fixed >> "work/$root.txt"
 if says breach; then
   if [ $again = yes ]; then rm -f outside.txt; else echo x > outside.txt; fi
 fi
@@ -37,6 +42,22 @@ if says blocked; then
   status=BLOCKED reason='reason: "no access"'
 fi
 says silent && exit 0
+# One that commits by itself, and its own gate with it.
+if says sly; then
+  printf 'name: tiny\ndescription: nothing\ncommands: ["true"]\n' > .kodingx/dod/profiles/tiny.yml
+  printf '# Risks\n' > .kodingx/RISKS.md
+  git add -A && git -c user.name=x -c user.email=x@x commit --quiet -m "all of it"
+fi
+# One that changes what everybody changes, until it merges as it is told.
+if says clash; then
+  if [ $again = yes ]; then
+    git -c user.name=x -c user.email=x@x add -A -- work
+    git -c user.name=x -c user.email=x@x commit --quiet -m "mine" -- work
+    git -c user.name=x -c user.email=x@x merge --quiet -X ours main >/dev/null 2>&1
+  else
+    echo "$root" > work/shared.txt
+  fi
+fi
 mkdir -p ".kodingx/outbox/$owner/$day"
 cat > ".kodingx/outbox/$owner/$day/$stem-report.md" <<REPORT
 ---
