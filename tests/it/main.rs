@@ -16,6 +16,7 @@ mod real_clis;
 mod relay;
 mod runs;
 mod scenarios;
+mod sheets;
 mod sim;
 mod tables;
 mod tidy;

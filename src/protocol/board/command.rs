@@ -225,11 +225,11 @@ impl Ask<'_> {
         known.verified = None;
         let run = known.work.as_mut().and_then(|work| {
             work.back_to_builder(why);
-            work.run.clone().filter(|_| to.is_over())
+            work.run.clone()
         });
         moves.into(&mut decision, Some(row.id));
         if let Some(run) = run {
-            decision.effect(Effect::Stop { run, why: format!("{} was canceled", self.id) });
+            decision.effect(Effect::Stop { run, why: format!("{} is {}", self.id, to.word()) });
         }
         Outcome::Done(decision, format!("{} is {} ({})", self.id, to.word(), row.id))
     }

@@ -10,7 +10,7 @@ use super::state::LastVerify;
 use super::work::Step;
 use super::{PROTOCOL, building, risks};
 use crate::model::{
-    Bytes, CommandLine, CommitId, Decision, Digest, Effect, Fact, MergeStyle, Outcome,
+    Bytes, Change, CommandLine, CommitId, Decision, Digest, Effect, Fact, MergeStyle, Outcome,
     PlannedCommit, Query, RelPath, RunEnd, Seat, TreeRef, clip, to_compare, weakened,
 };
 
@@ -71,7 +71,14 @@ fn planned(step: &Step<'_>) -> Result<Decision, Box<Decision>> {
     };
     let profile = match profile(step, tip)? {
         Ok(profile) => profile,
-        Err(why) => return Ok(building::send_back(step, "AG-16", &why, vec![why.clone()])),
+        // No builder can put that right.
+        Err(why) => {
+            let way = format!(
+                "put the profile right and commit it, then agency task request-changes {} --reason …",
+                step.id
+            );
+            return Ok(step.ask_owner("AG-16", &why, way));
+        }
     };
     let wanted = Query::FileAt { commit: tip.clone(), path: RelPath::fixed(risks::PATH) };
     let register = text_of(step.ask(wanted)?);
@@ -100,7 +107,7 @@ fn merging(
     };
     let fact = step.ask(query)?;
     if let Fact::Planned(planned) = fact {
-        return Ok(Ok(planned.clone()));
+        return without_ours(step, planned, style);
     }
     let Fact::Conflict(paths) = fact else {
         let why = format!("the merge cannot be planned: {fact:?}");
@@ -110,6 +117,33 @@ fn merging(
     let why = format!("it conflicts with `{target}` in {}", names.join(", "));
     let reason = format!("{why}: merge `{target}` into your branch and resolve it");
     Ok(Err(Box::new(building::send_back(step, "AG-14", &why, vec![reason]))))
+}
+
+/// AG-14: our folder is no part of a merge, whatever the builder committed of it: its gates and tasks are not the builder's.
+fn without_ours(
+    step: &Step<'_>,
+    planned: &PlannedCommit,
+    style: MergeStyle,
+) -> Result<Result<PlannedCommit, Box<Decision>>, Box<Decision>> {
+    let is_ours = |change: &&Change| change.path.as_str().starts_with(OURS);
+    if style != MergeStyle::Squash || !planned.changes.iter().any(|change| is_ours(&change)) {
+        return Ok(Ok(planned.clone()));
+    }
+    let query = Query::Plan {
+        branch: planned.branch.clone(),
+        parent: planned.parent.clone(),
+        take: planned.changes.iter().filter(|change| !is_ours(change)).cloned().collect(),
+        write: Vec::new(),
+        message: planned.message.clone(),
+        date: planned.date,
+    };
+    let fact = step.ask(query)?;
+    Ok(if let Fact::Planned(planned) = fact {
+        Ok(planned.clone())
+    } else {
+        let why = format!("the merge cannot be planned: {fact:?}");
+        Err(Box::new(step.again(Stage::Plan, &why)))
+    })
 }
 
 /// The text of a file, empty where there is none.
