@@ -8,7 +8,7 @@ use super::exit::{Exit, Misused};
 use crate::daemon::Daemon;
 use crate::model::{Command, Verb};
 use crate::watch::{WatchOptions, Watcher};
-use crate::workspace::{Stranger, Until, Workspace};
+use crate::workspace::{Settings, Stranger, Until, Workspace};
 use stage::Stage;
 use teller::Teller;
 use tokio_util::sync::CancellationToken;
@@ -16,10 +16,10 @@ use tokio_util::sync::CancellationToken;
 /// Watch a whole protocol on a throw-away repository: scripted agents, no network, no key
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  agency demo\n  agency demo handoff\n  agency demo ledger\n  agency demo codifica"
+    after_help = "Examples:\n  agency demo\n  agency demo handoff\n  agency demo ledger\n  agency demo codifica\n  agency demo board"
 )]
 pub(super) struct Args {
-    /// loop, handoff, ledger or codifica
+    /// loop, handoff, ledger, codifica or board
     #[arg(default_value = "loop")]
     protocol: String,
 }
@@ -32,10 +32,21 @@ pub(in crate::cli) struct Play {
     seats: &'static [&'static str],
     /// What the owner wrote before.
     files: &'static [(&'static str, &'static str)],
+    /// What the owner types before.
+    typed: &'static [&'static str],
     verb: Verb,
     begin: &'static [(&'static str, &'static str)],
+    /// What the owner types when everything waits for them.
+    answers: &'static [&'static str],
+    /// How the status begins when the play has come to its end.
+    end: &'static str,
+    /// What shows the outcome.
+    shown_by: Option<&'static str>,
     yours: &'static str,
 }
+
+/// The end of every play that ends by itself.
+const COMPLETE: &str = "complete";
 
 const PLAYS: &[Play] = &[
     Play {
@@ -44,8 +55,12 @@ const PLAYS: &[Play] = &[
         script: include_str!("demo/agent.sh"),
         seats: &["claude-code", "codex"],
         files: &[],
+        typed: &[],
         verb: Verb::Init,
         begin: &[("steps", "1,2,3")],
+        answers: &[],
+        end: COMPLETE,
+        shown_by: None,
         yours: "agency loop init --steps 1,2,3 && agency run",
     },
     Play {
@@ -54,8 +69,12 @@ const PLAYS: &[Play] = &[
         script: include_str!("demo/handoff.sh"),
         seats: &["planner", "builder", "reviewer", "fixer"],
         files: &[],
+        typed: &[],
         verb: Verb::Init,
         begin: &[("type", "feature"), ("text", "Add user auth")],
+        answers: &[],
+        end: COMPLETE,
+        shown_by: None,
         yours: "agency handoff start --type feature 'Add user auth' && agency run",
     },
     Play {
@@ -64,8 +83,12 @@ const PLAYS: &[Play] = &[
         script: include_str!("demo/ledger.sh"),
         seats: &["builder", "reviewer", "fixer"],
         files: &[],
+        typed: &[],
         verb: Verb::Init,
         begin: &[],
+        answers: &[],
+        end: COMPLETE,
+        shown_by: None,
         yours: "agency ledger init && agency run",
     },
     Play {
@@ -78,9 +101,39 @@ const PLAYS: &[Play] = &[
             ("codifica-spec.md", "# Codifica v0.2\n"),
             ("work.md", include_str!("demo/work.md")),
         ],
+        typed: &[],
         verb: Verb::Adopt,
         begin: &[],
+        answers: &[],
+        end: COMPLETE,
+        shown_by: None,
         yours: "write codifica.json and work.md, then agency adopt && agency run",
+    },
+    Play {
+        protocol: crate::protocol::board::NAME,
+        about: "Two builders and an auditor, four tasks: one leaves its scope, one does not pass its audit, one has an open risk.",
+        script: include_str!("demo/board.sh"),
+        seats: &["claude-code", "codex", "gemini"],
+        files: &[
+            (".kodingx/dod/profiles/shop.yml", include_str!("demo/shop.yml")),
+            (".kodingx/RISKS.md", include_str!("demo/risks.md")),
+        ],
+        typed: &[
+            "init --orchestrator other --builders claude-code,codex --timezone UTC",
+            "task new --title=Till --assignee claude-code --may-touch src/** --dod-profile shop",
+            "task new --title=Receipt --assignee codex --may-touch src/** --dod-profile shop",
+            "task new --title=Refund --assignee claude-code --may-touch src/** --dod-profile shop --depends-on T0001",
+            "task new --title=Discount --assignee codex --may-touch src/** --dod-profile shop --risk R-001",
+            "task new --title=Close-R-001 --assignee you --may-touch src/**",
+        ],
+        verb: Verb::Init,
+        begin: &[],
+        answers: &[
+            "verify --task T0004 --override --reason=Launch --followup T0005 --approver owner@example.com",
+        ],
+        end: "1 ASSIGNED · 4 DONE",
+        shown_by: Some("task list"),
+        yours: "agency init && agency task new --title … --assignee claude-code && agency run",
     },
 ];
 
@@ -95,7 +148,12 @@ pub(super) fn run(args: Args) -> anyhow::Result<Exit> {
     let stage = Stage::build(play)?;
     anstream::println!("A throw-away repository: {}", stage.repo().display());
     anstream::println!("{}\n", play.about);
+    stage.prepare(play)?;
     let complete = runtime()?.block_on(perform(play, &stage))?;
+    if let Some(line) = play.shown_by {
+        anstream::println!();
+        stage.type_in(line)?;
+    }
     anstream::println!("\nLook around:");
     let at = format!("AGENCY_STATE_DIR={} agency", stage.state().display());
     anstream::println!("  git -C {} log --stat", stage.repo().display());
@@ -108,7 +166,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<Exit> {
 
 /// True when it came to its end.
 async fn perform(play: &Play, stage: &Stage) -> anyhow::Result<bool> {
-    let settings = stage.settings(play)?;
+    let settings = stage.settings()?;
     let mut workspace = Workspace::open(&stage.repo(), &settings, Stranger::Wait).await?;
     let folder = workspace.places().folder.clone();
     let words = play.begin.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -122,15 +180,31 @@ async fn perform(play: &Play, stage: &Stage) -> anyhow::Result<bool> {
     let answer = workspace.command(command).await?;
     anyhow::ensure!(answer.accepted, "it does not begin: {}", answer.text);
     drop(workspace);
+    let mut teller = run_until_quiet(&settings, stage, Teller::new(folder)).await?;
+    for line in play.answers {
+        teller.say_waiting();
+        stage.type_in(line)?;
+        anstream::println!();
+        teller = run_until_quiet(&settings, stage, teller).await?;
+    }
+    Ok(teller.say_end(play.end))
+}
+
+/// The daemon, until there is nothing to do but by the owner.
+async fn run_until_quiet(
+    settings: &Settings,
+    stage: &Stage,
+    teller: Teller,
+) -> anyhow::Result<Teller> {
     let watcher = Watcher::start(WatchOptions::default());
-    let (_sender, settings) = tokio::sync::watch::channel(settings);
+    let (_sender, settings) = tokio::sync::watch::channel(settings.clone());
     let daemon = Daemon { settings, watcher, until: Until::Quiet, drain: false };
     let repo = stage.repo();
     let stop = CancellationToken::new();
-    let telling = tokio::spawn(Teller::new(folder).tell(stop.clone()));
+    let telling = tokio::spawn(teller.tell(stop.clone()));
     let outcomes = daemon.run(Box::new(move |_| vec![repo.clone()]), stop.clone()).await;
     stop.cancel();
-    let complete = telling.await?;
+    let teller = telling.await?;
     let failed = outcomes.into_iter().find_map(|outcome| outcome.error);
-    failed.map_or(Ok(complete), |error| Err(error.into()))
+    failed.map_or(Ok(teller), |error| Err(error.into()))
 }

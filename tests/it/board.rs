@@ -1,5 +1,6 @@
 //! The Agency board on real files: documents as the spec writes them, the command line as a team uses it.
 
+mod demo;
 mod documents;
 mod fuzz;
 mod ids;

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say so and stop")]
 
 mod board;
+mod board_sim;
 mod causes;
 mod clocks;
 mod codifica;
@@ -16,6 +17,7 @@ mod real_clis;
 mod relay;
 mod runs;
 mod scenarios;
+mod sheets;
 mod sim;
 mod tables;
 mod tidy;

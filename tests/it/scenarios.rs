@@ -1,5 +1,6 @@
 //! A folder is a test: `before/` and `wake.yaml` in, `decision.txt` and `after/` out. `AGENCY_BLESS=1` rewrites the right side.
 
+mod board;
 mod codifica;
 mod handoff;
 mod ledger;

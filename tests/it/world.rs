@@ -29,6 +29,11 @@ pub(crate) enum Record {
     /// The decision of this number.
     Decided(usize),
     Done(Key),
+    Failed {
+        key: Key,
+        effect: Effect,
+        failure: Failure,
+    },
     /// Everything before it that still counts, as after a rotation of the real journal.
     Snapshot(Decision),
 }
@@ -381,7 +386,8 @@ impl World {
         while let Some(keyed) = self.pending.pop_front() {
             let wake = self.apply(&keyed);
             self.burn()?;
-            if let Wake::Failed { .. } = wake {
+            if let Wake::Failed { key, effect, failure } = wake.clone() {
+                self.journal.push(Record::Failed { key, effect, failure });
                 self.protocol.absorb(&Wake::Checkout(self.checkout()));
             } else {
                 self.journal.push(Record::Done(keyed.key.clone()));
@@ -415,6 +421,11 @@ impl World {
                     self.protocol.absorb(&Wake::Done { key: key.clone() });
                     open.retain(|keyed| keyed.key != *key);
                 }
+                Record::Failed { key, effect, failure } => {
+                    let (effect, failure) = (effect.clone(), failure.clone());
+                    self.protocol.absorb(&Wake::Failed { key: key.clone(), effect, failure });
+                    open.retain(|keyed| keyed.key != *key);
+                }
             }
         }
         for run in self.runs.values_mut() {
@@ -429,8 +440,14 @@ impl World {
     pub(crate) fn rotate(&mut self) {
         let mut memory: BTreeMap<String, serde_json::Value> = BTreeMap::new();
         let mut open: Vec<Keyed> = Vec::new();
+        let mut failed = None;
         for record in self.journal.drain(..) {
             let decision = match &record {
+                Record::Failed { key, .. } => {
+                    open.retain(|keyed| keyed.key != *key);
+                    failed = Some(record);
+                    continue;
+                }
                 Record::Decided(number) => &self.decisions[*number],
                 Record::Snapshot(decision) => decision,
                 Record::Done(key) => {
@@ -438,6 +455,7 @@ impl World {
                     continue;
                 }
             };
+            failed = None;
             open.extend(decision.effects.iter().cloned());
             for memo in &decision.memo {
                 match &memo.value {
@@ -450,6 +468,8 @@ impl World {
         let memo = memory.into_iter().map(|(name, value)| Memo { name, value: Some(value) });
         let snapshot = Decision { memo: memo.collect(), effects: open, ..Decision::default() };
         self.journal.push(Record::Snapshot(snapshot));
+        // What nobody has decided about yet still counts.
+        self.journal.extend(failed);
     }
 
     fn apply(&mut self, keyed: &Keyed) -> Wake {
@@ -713,17 +733,20 @@ impl World {
                 let (message, date) = (message.clone(), *date);
                 let tree = self.keep_tree(tree);
                 let merged = None;
-                Fact::Planned(PlannedCommit {
+                let author = None;
+                let planned = PlannedCommit {
                     id,
                     tree,
                     branch,
                     parent,
                     merged,
-                    author: None,
+                    author,
                     message,
                     date,
                     changes,
-                })
+                };
+                self.keep_commit(&planned);
+                Fact::Planned(planned)
             }
             Query::Contains { branch, commit } => {
                 if self.log(branch).iter().any(|known| known.id == *commit) {
@@ -775,6 +798,17 @@ impl World {
             }
             other => Fact::Unknown(format!("{other:?}")),
         }
+    }
+
+    /// What is planned exists already, in no branch yet.
+    fn keep_commit(&mut self, planned: &PlannedCommit) {
+        let commit = Commit {
+            id: planned.id.clone(),
+            parent: planned.parent.clone(),
+            tree: self.trees[&planned.tree].clone(),
+            message: planned.message.clone(),
+        };
+        self.commits.entry(commit.id.clone()).or_insert(commit);
     }
 
     /// The tree as it is now, with no earlier one to compare with.
@@ -921,7 +955,7 @@ impl World {
                 commit_id(Some(onto), &merged, message, *date)
             }
         };
-        Fact::Planned(PlannedCommit {
+        let planned = PlannedCommit {
             id,
             changes: diff(&mine, &merged),
             tree: self.keep_tree(merged),
@@ -931,7 +965,9 @@ impl World {
             author: None,
             message: message.clone(),
             date: *date,
-        })
+        };
+        self.keep_commit(&planned);
+        Fact::Planned(planned)
     }
 }
 

@@ -1,18 +1,17 @@
-//! The demo's stage: a repository, two scripted agents, a state directory, all in one throw-away folder.
+//! The demo's stage: a repository, scripted agents, a configuration, a state directory, all in one throw-away folder.
 
 use super::Play;
 use crate::capacity::Capacity;
-use crate::config::{Agent, Config, Env, Start};
+use crate::config::{Config, Env};
 use crate::daemon::limits;
 use crate::escalate::Voice;
-use crate::model::Seat;
 use crate::repository::StateDir;
 use crate::run::Spares;
 use crate::workspace::Settings;
+use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
 pub(super) struct Stage {
     dir: PathBuf,
@@ -25,19 +24,47 @@ impl Stage {
         let stage = Self { dir: std::env::temp_dir().join(name) };
         std::fs::create_dir_all(stage.repo())?;
         std::fs::write(stage.dir.join("agent.sh"), play.script)?;
+        std::fs::write(stage.config_path(), stage.config(play)?)?;
         std::fs::write(stage.repo().join("README.md"), "# A shop\n\nBuilt in three steps.\n")?;
         std::fs::write(stage.repo().join("CODEBASE.md"), "# Map\n\n- README.md:1 what this is\n")?;
         for (name, text) in play.files {
-            std::fs::write(stage.repo().join(name), text)?;
+            let path = stage.repo().join(name);
+            std::fs::create_dir_all(path.parent().unwrap_or(&path))?;
+            std::fs::write(path, text)?;
         }
-        for words in [
-            &["init", "--quiet", "--initial-branch=main"][..],
-            &["add", "-A"],
-            &["commit", "--quiet", "--message=The owner's first commit"],
-        ] {
-            stage.git(words)?;
-        }
+        stage.git(&["init", "--quiet", "--initial-branch=main"])?;
+        stage.commit("--message=The owner's first commit")?;
         Ok(stage)
+    }
+
+    /// What the owner types before it begins, committed.
+    pub(super) fn prepare(&self, play: &Play) -> anyhow::Result<()> {
+        for line in play.typed {
+            self.type_in(line)?;
+        }
+        if play.typed.is_empty() {
+            return Ok(());
+        }
+        anstream::println!();
+        self.commit("--message=The owner's tasks")
+    }
+
+    /// A line of the owner's for this very program, shown and run as they would.
+    pub(super) fn type_in(&self, line: &str) -> anyhow::Result<()> {
+        anstream::println!("$ agency {line}");
+        let status = Command::new(std::env::current_exe()?)
+            .args(line.split(' '))
+            .current_dir(self.repo())
+            .env("AGENCY_STATE_DIR", self.state())
+            .env("AGENCY_CONFIG", self.config_path())
+            .status()?;
+        anyhow::ensure!(status.success(), "agency {line} failed");
+        Ok(())
+    }
+
+    fn commit(&self, message: &str) -> anyhow::Result<()> {
+        self.git(&["add", "-A"])?;
+        self.git(&["commit", "--quiet", message])
     }
 
     /// The owner's own git, before the daemon comes; the demo must work where nobody has configured a name.
@@ -66,20 +93,28 @@ impl Stage {
         self.dir.join("state")
     }
 
-    pub(super) fn settings(&self, play: &Play) -> anyhow::Result<Settings> {
-        let mut config = Config::default();
-        let script = self.dir.join("agent.sh").display().to_string();
-        // For scripts that call us.
-        let program = std::env::current_exe()?.display().to_string();
-        for &seat in play.seats {
-            let start = Start::Command(vec!["sh".to_owned(), script.clone(), program.clone()]);
-            let agent = Agent { backoff: Duration::from_secs(1), ..Agent::new(start) };
-            config.agents.insert(seat.to_owned(), agent);
-            config.roles.insert(Seat::new(seat), seat.to_owned());
-            config.codifica.agents.push(seat.to_owned());
-        }
+    fn config_path(&self) -> PathBuf {
+        self.dir.join("agency.yaml")
+    }
+
+    /// Every seat's agent is the script; it gets our own path, for scripts that call us, and what it is asked to do.
+    fn config(&self, play: &Play) -> anyhow::Result<String> {
+        let script = self.dir.join("agent.sh");
+        let command = json!(["sh", script, std::env::current_exe()?, "{prompt}"]);
+        let agent = |&seat: &&str| (seat.to_owned(), json!({"command": command, "backoff": "1s"}));
+        let agents: Map<String, Value> = play.seats.iter().map(agent).collect();
+        let roles: Map<String, Value> =
+            play.seats.iter().map(|&seat| (seat.to_owned(), json!(seat))).collect();
+        let config = json!({"agents": agents, "roles": roles, "codifica": {"agents": play.seats}});
+        // JSON is YAML too.
+        Ok(serde_json::to_string_pretty(&config)?)
+    }
+
+    pub(super) fn settings(&self) -> anyhow::Result<Settings> {
+        let env = Env::from_iter([("AGENCY_STATE_DIR", self.state())]);
+        let config = Config::load(&self.config_path(), &env)?;
         Ok(Settings {
-            state_dir: StateDir::resolve(&Env::from_iter([("AGENCY_STATE_DIR", self.state())]))?,
+            state_dir: StateDir::resolve(&env)?,
             capacity: Capacity::new(limits(&config)),
             config: Arc::new(config),
             env: Arc::new(std::env::vars().collect()),

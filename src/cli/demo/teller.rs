@@ -22,20 +22,29 @@ impl Teller {
         Self { folder, told: 0, begun: clock::now().wall, terminal }
     }
 
-    /// True when the loop was complete in the end.
-    pub(super) async fn tell(mut self, stop: CancellationToken) -> bool {
+    /// Until it is stopped; what has happened until then is told too.
+    pub(super) async fn tell(mut self, stop: CancellationToken) -> Self {
         loop {
             let over = stop.is_cancelled();
             self.tell_events();
-            let summary = self.summary();
             if over {
                 self.wipe();
-                anstream::println!("{} after {}", summary, super::super::show::age(self.begun));
-                return summary.starts_with("complete");
+                return self;
             }
-            self.show_live(&summary);
+            self.show_live(&self.summary());
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
+    }
+
+    pub(super) fn say_waiting(&self) {
+        anstream::println!("\nThe rest waits for the owner: {}\n", self.summary());
+    }
+
+    /// True when this is the end that was wanted.
+    pub(super) fn say_end(&self, wanted: &str) -> bool {
+        let summary = self.summary();
+        anstream::println!("{} after {}", summary, super::super::show::age(self.begun));
+        summary.starts_with(wanted)
     }
 
     fn tell_events(&mut self) {
@@ -62,6 +71,17 @@ impl Teller {
                     word("step"),
                     word("phase")
                 );
+            }
+            Some("sent-back") => {
+                let (task, why) = (word("task"), word("why"));
+                anstream::println!("{seconds:>5.1}s  {agent:<12} gets {task} back: {why}");
+            }
+            // A move of a task on a board of many.
+            Some("transition") if word("action").is_empty() => {
+                let (row, task, from, to) = (word("row"), word("task"), word("from"), word("to"));
+                let why = word("why");
+                let why = if why.is_empty() { String::new() } else { format!("  ({why})") };
+                anstream::println!("{seconds:>5.1}s  {row:<12} {task}: {from} → {to}{why}");
             }
             Some("transition") => {
                 let (row, action, to) = (word("row"), word("action"), word("to"));

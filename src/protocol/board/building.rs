@@ -6,11 +6,12 @@ use super::names::{Place, PlaceKind, TaskId, same_agent, seat};
 use super::report::{self, Says, Verdict};
 use super::scope::{self, OURS};
 use super::table::{Status, between};
+use super::tell::{self, Reason};
 use super::work::Step;
 use super::{judge, prompt, remedy};
 use crate::model::{
     Builder, Bytes, Change, Decision, Digest, Effect, Fact, Query, Rejection, RelPath, Seat,
-    Snapshot, TreeId,
+    Severity, Snapshot, TreeId,
 };
 
 /// How often a task may come back from auditor, verify or scope before the owner is asked (AG-09).
@@ -167,6 +168,21 @@ pub(super) fn out_of_scope(step: &Step<'_>, verdict: &scope::Verdict) -> Option<
     Some(send_back(step, "AG-13", &format!("`{file}`: {why}"), reasons))
 }
 
+/// AG-13: what the task is about and was not touched may be right; the owner hears of it.
+fn tell_untouched(step: &Step<'_>, decision: &mut Builder, left: &Snapshot) {
+    let untouched = scope_of(step, &outside_ours(&left.changed)).untouched;
+    if untouched.is_empty() {
+        return;
+    }
+    let globs = untouched.iter().map(|glob| format!("`{glob}`")).collect::<Vec<_>>().join(", ");
+    let summary = format!("{}: nothing that it changed matches must_touch {globs}", step.id);
+    let subject = format!("{} untouched {}", step.id, step.it.index.memory.decisions);
+    let mut reason = Reason::new("AG-13", subject, summary);
+    reason.did = "It is audited and verified like any other work.".to_owned();
+    reason.wont = "We do not refuse it for this.".to_owned();
+    tell::tell(step.it, decision, Severity::Notice, reason);
+}
+
 /// What the builder left, in one commit of ours on its branch; then it is ready for review.
 fn commit(
     step: &Step<'_>,
@@ -240,6 +256,7 @@ fn commit(
     }
     moves.into(&mut decision, Some("TB3"));
     judge::propose(step.it, &mut decision, step.id, &report.follow_ups);
+    tell_untouched(step, &mut decision, left);
     decision.finish()
 }
 
@@ -286,6 +303,9 @@ pub(super) fn send_back(
     known.work = Some(work);
     remedy::superseded(&mut moves, step, why);
     moves.into(&mut decision, row);
+    if row.is_none() {
+        decision.effect(step.event("sent-back", Some(step.seat()), ("why", why)));
+    }
     if let Some(check) = &step.work.check {
         decision.effect(Effect::DropWorktree { name: check.tree.clone() });
     }
@@ -384,7 +404,10 @@ pub(super) fn hear(step: &Step<'_>) -> Option<Decision> {
         return Some(step.again(Stage::Audit, "the audit cannot be read"));
     };
     match report::parse_audit(&bytes.0, &path) {
-        Ok(audit) => Some(heard(step, &audit, path, bytes)),
+        Ok(audit) if audit.is_of(step.work.judged.as_ref().map(TreeId::as_str)) => {
+            Some(heard(step, &audit, path, bytes))
+        }
+        Ok(_) => Some(step.again(Stage::Audit, "the verdict names another tree (AG-34)")),
         Err(problems) => Some(step.again(Stage::Audit, &lines(&problems))),
     }
 }

@@ -234,14 +234,14 @@ impl Ask<'_> {
         known.verified = None;
         let run = known.work.as_mut().and_then(|work| {
             work.back_to_builder(why);
-            work.run.clone().filter(|_| to.is_over())
+            work.run.clone()
         });
         if let Some(work) = known.work.clone() {
             remedy::along(&mut moves, self.it, &work, to, why);
         }
         moves.into(&mut decision, Some(row.id));
         if let Some(run) = run {
-            decision.effect(Effect::Stop { run, why: format!("{} was canceled", self.id) });
+            decision.effect(Effect::Stop { run, why: format!("{} is {}", self.id, to.word()) });
         }
         Outcome::Done(decision, format!("{} is {} ({})", self.id, to.word(), row.id))
     }

@@ -25,6 +25,8 @@ pub(super) struct Index {
     agents: BTreeSet<String>,
     /// Files of one each: STATE.md, RISKS.md, …
     files: BTreeMap<RelPath, FileState>,
+    /// What we wrote there ourselves, until the next look.
+    written: BTreeMap<RelPath, Bytes>,
     pub(super) manifest: Option<Result<Manifest, Vec<Rejection>>>,
     sheets: BTreeMap<RelPath, Sheet>,
     by_id: BTreeMap<TaskId, BTreeSet<RelPath>>,
@@ -118,6 +120,7 @@ impl Index {
             if path.as_str() == manifest::PATH {
                 self.manifest = whole.as_ref().map(|whole| manifest::parse(&whole.bytes));
             }
+            self.written.remove(path);
             self.files.insert(path.clone(), file.state.clone());
         } else if path.as_str().starts_with(INBOX) {
             self.file_task(path, whole);
@@ -243,8 +246,9 @@ impl Index {
             {
                 self.file_report(&place.id, &path, Some(Bytes { bytes, digest }));
             } else {
-                // What lies there now is for the next look to say.
+                // What lies there now is for the next look to say; until then it is what we wrote.
                 self.files.remove(&path);
+                self.written.insert(path, Bytes { bytes, digest });
             }
         }
     }

@@ -34,14 +34,6 @@ fn claimed(it: &Board, path: &RelPath, now: Now) -> Option<Decision> {
     let from = it.index.status_of(&task.id)?;
     let row = between(from, to)?;
     let mut decision = it.builder();
-    let waits = it.index.waits_for(task);
-    if to == Status::InProgress && from == Status::Assigned && !waits.is_empty() {
-        let found = format!("IN_PROGRESS while {}", waits.join(", "));
-        let problem =
-            Rejection::new("AG-27", path, found, "every dependency DONE before the work begins");
-        refuse(it, &mut decision, path, vec![problem]);
-        return Some(decision.finish());
-    }
     let mut moves = Moves::new(it, now);
     let known = moves.to(&task.id, to, "its file says so");
     known.scope = Some(task.scope.clone());

@@ -194,7 +194,12 @@ impl Work {
 impl Work {
     /// The owner has spoken: the builder begins anew, with their words.
     pub(super) fn back_to_builder(&mut self, why: &str) {
-        self.stage = if self.start.is_some() { Stage::Build } else { self.stage };
+        // What still runs ends first, and its end means nothing any more.
+        self.stage = match (&self.run, &self.start) {
+            (Some(_), _) => Stage::Prepare,
+            (None, Some(_)) => Stage::Build,
+            (None, None) => self.stage,
+        };
         self.reasons = vec![why.to_owned()];
         self.round = 0;
         self.tries = 0;

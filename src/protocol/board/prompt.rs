@@ -83,13 +83,15 @@ pub(super) fn auditor(step: &Step<'_>, task: &Task, report: &str, audit: &str) -
         "You are the auditor of task {id} of the Agency board. Look at the work in the current directory (branch `{branch}`, since commit {base}); change nothing.\n\n{task}\n\n\
          The builder's report is `{report}`; it is a claim. Check the acceptance criteria and the constraints against the real change.\n\
          Then write your verdict to `{audit}`, exactly in this form, and end:\n\n\
-         ---\ntask_id: {id}\nagent: {agent}\nverdict: PASS\nfindings: []\n---\n\n\
+         ---\ntask_id: {id}\nagent: {agent}\nverdict: PASS\nfindings: []\ntree: \"{tree}\"\n---\n\n\
          `verdict` is PASS or FAIL; a FAIL lists in `findings` what the builder must put right, one text each.\n",
         id = task.id,
         branch = step.work.branch,
         base = step.work.base,
         task = task_text(step, task),
         agent = super::names::seat(&step.it.limits.auditor),
+        // Two rounds never ask for the same bytes, so an old verdict is never taken for a new one.
+        tree = step.work.judged.as_ref().map(ToString::to_string).unwrap_or_default(),
     );
     if let Some(refused) = &step.work.refused {
         text.push_str(&format!(

@@ -151,6 +151,15 @@ pub struct Audit {
     pub agent: String,
     pub verdict: Verdict,
     pub findings: Vec<String>,
+    /// The tree that the auditor saw, where it says so.
+    pub tree: Option<String>,
+}
+
+impl Audit {
+    /// AG-34: a verdict that names its tree counts for that tree only.
+    pub fn is_of(&self, tree: Option<&str>) -> bool {
+        self.tree.is_none() || self.tree.as_deref() == tree
+    }
 }
 
 /// SPEC GAP: §3.5 asks for an auditor and gives it no file; AG-10 does.
@@ -170,10 +179,11 @@ pub fn parse_audit(bytes: &[u8], path: &RelPath) -> Result<Audit, Vec<Rejection>
     if verdict == Some(Verdict::Fail) && findings.is_empty() {
         fields.refuse_at("findings", "a FAIL without findings", "what the builder must put right");
     }
+    let tree = front.root.get("tree").and_then(|node| node.text()).map(str::to_owned);
     check_place(&mut fields, path, PlaceKind::Audit, task_id.as_ref(), agent.as_deref());
     fields.finish(&digest)?;
     let (Some(task_id), Some(agent), Some(verdict)) = (task_id, agent, verdict) else {
         unreachable!("BUG: a field that is missing is a problem")
     };
-    Ok(Audit { task_id, agent, verdict, findings })
+    Ok(Audit { task_id, agent, verdict, findings, tree })
 }

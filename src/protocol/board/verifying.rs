@@ -74,7 +74,14 @@ fn planned(step: &Step<'_>) -> Result<Decision, Box<Decision>> {
     }
     let profile = match profile(step, tip)? {
         Ok(profile) => profile,
-        Err(why) => return Ok(building::send_back(step, "AG-16", &why, vec![why.clone()])),
+        // No builder can put that right.
+        Err(why) => {
+            let way = format!(
+                "put the profile right and commit it, then agency task request-changes {} --reason …",
+                step.id
+            );
+            return Ok(step.ask_owner("AG-16", &why, way));
+        }
     };
     let wanted = Query::FileAt { commit: tip.clone(), path: RelPath::fixed(risks::PATH) };
     let register = text_of(step.ask(wanted)?);

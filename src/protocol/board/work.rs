@@ -9,8 +9,8 @@ use super::table::Status;
 use super::tell::{self, Reason};
 use super::{building, record, remedy, verifying};
 use crate::model::{
-    Builder, CommandLine, Deadline, Decision, Effect, Fact, FailureKind, Moment, NewWorktree, Now,
-    Outcome, Query, RelPath, RunEnd, RunId, Seat, Severity, Spawn, TreeRef, clip,
+    Builder, CommandLine, Deadline, Decision, Effect, Event, Fact, FailureKind, Moment,
+    NewWorktree, Now, Outcome, Query, RelPath, RunEnd, RunId, Seat, Severity, Spawn, TreeRef, clip,
 };
 use std::time::Duration;
 
@@ -236,6 +236,7 @@ impl<'a> Step<'a> {
             || format!("{role} of {}", self.id),
             |line| format!("`{}` for {}", clip(&line.line, 80), self.id),
         );
+        let begins = self.event("run.start", Some(seat.clone()), ("phase", role));
         decision.effect(Effect::Spawn(Box::new(Spawn {
             run: run.clone(),
             seat,
@@ -248,7 +249,15 @@ impl<'a> Step<'a> {
             resume: None,
             command,
         })));
+        decision.effect(begins);
         run
+    }
+
+    /// One line of the event log about this task.
+    pub(super) fn event(&self, name: &str, agent: Option<Seat>, more: (&str, &str)) -> Effect {
+        let words = [("task", self.id.as_str()), more];
+        let context = words.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        Effect::Log(Event { event: name.to_owned(), agent, context })
     }
 
     /// A run has ended: what it means is the next step's matter, except that a lost or failed one may be tried again.

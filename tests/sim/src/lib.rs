@@ -1,7 +1,9 @@
 //! The simulation: protocols as they are, in random worlds of files, git, agents and owners. Built optimised.
 
+pub mod board;
 mod dice;
 pub mod review_loop;
-#[expect(dead_code, reason = "scenarios use more of it than the simulation")]
+#[path = "../../it/sheets.rs"]
+mod sheets;
 #[path = "../../it/world.rs"]
 mod world;

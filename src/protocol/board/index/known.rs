@@ -18,9 +18,13 @@ impl Index {
     }
 
     pub(in crate::protocol::board) fn whole(&self, path: &'static str) -> Option<(&[u8], &Digest)> {
-        match self.file(path)? {
-            FileState::Whole(file) => Some((&file.bytes, &file.digest)),
-            FileState::Absent | FileState::Unreadable(_) => None,
+        match self.file(path) {
+            Some(FileState::Whole(file)) => Some((&file.bytes, &file.digest)),
+            Some(FileState::Absent | FileState::Unreadable(_)) => None,
+            None => {
+                let ours = self.written.get(&RelPath::fixed(path))?;
+                Some((&ours.bytes, &ours.digest))
+            }
         }
     }
 
@@ -111,6 +115,13 @@ impl Index {
                             .with_digest(&sheet.file.digest),
                     ]);
                 }
+                if let Some(found) = self.dead_end(task) {
+                    let wanted = "tasks that exist and can still be DONE";
+                    return Some(vec![
+                        Rejection::new("AG-27", path, found, wanted)
+                            .with_digest(&sheet.file.digest),
+                    ]);
+                }
                 match self.claim(path) {
                     Claim::No(rejection) => Some(vec![rejection.with_digest(&sheet.file.digest)]),
                     Claim::Same | Claim::Move(_) => None,
@@ -181,7 +192,7 @@ impl Index {
             Some(row)
                 if known && matches!(row.id, "TB2" | "TB6") && self.is_person(&task.assignee) =>
             {
-                Claim::Move(task.status)
+                self.claim_by(row.id, task, path)
             }
             _ => {
                 let found = format!("status: {} in the file", task.status.word());
@@ -190,6 +201,47 @@ impl Index {
                 Claim::No(Rejection::new("AG-08", path, found, &wanted))
             }
         }
+    }
+
+    /// A person's move; to begin, every dependency must be DONE.
+    fn claim_by(&self, row: &str, task: &Task, path: &RelPath) -> Claim {
+        let waits = if row == "TB2" { self.waits_for(task) } else { Vec::new() };
+        if waits.is_empty() {
+            return Claim::Move(task.status);
+        }
+        let found = format!("IN_PROGRESS while {}", waits.join(", "));
+        let wanted = "every dependency DONE before the work begins";
+        Claim::No(Rejection::new("AG-27", path, found, wanted))
+    }
+
+    /// AG-27: a task that has not begun, and never can.
+    fn dead_end(&self, task: &Task) -> Option<String> {
+        let waits = match self.status_of(&task.id) {
+            Some(Status::New | Status::Assigned) | None => &task.depends_on[..],
+            Some(
+                Status::InProgress
+                | Status::Blocked
+                | Status::ReadyForReview
+                | Status::Done
+                | Status::Canceled,
+            ) => &[],
+        };
+        waits.iter().find_map(|id| match self.status_of(id) {
+            Some(Status::Canceled) => Some(format!("depends_on: {id} is CANCELED")),
+            Some(
+                Status::New
+                | Status::Assigned
+                | Status::InProgress
+                | Status::Blocked
+                | Status::ReadyForReview
+                | Status::Done,
+            ) => None,
+            // One that is there and refused may still be put right.
+            None if self.by_id.get(id).is_none_or(BTreeSet::is_empty) => {
+                Some(format!("depends_on: {id} is not known"))
+            }
+            None => None,
+        })
     }
 
     /// Dependencies that are not DONE, in words; empty: it may begin.
