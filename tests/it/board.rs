@@ -1,12 +1,14 @@
 //! The Agency board on real files: documents as the spec writes them, the command line as a team uses it.
 
 mod documents;
+mod guarding;
 mod ids;
 mod importing;
 mod moving;
 mod records;
 mod running;
 mod setup;
+mod shared;
 mod styles;
 mod verifying;
 
