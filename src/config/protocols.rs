@@ -106,7 +106,10 @@ pub struct BoardConfig {
 /// Where a builder works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
+    /// Each in a worktree and on a branch of its own.
     Worktree,
+    /// One at a time in the owner's own tree; the only way without git.
+    Shared,
 }
 
 /// What becomes of a task's branch.
@@ -142,7 +145,9 @@ pub(super) fn read_board(
     agents: &[&str],
 ) -> Option<BoardConfig> {
     section(spot, |keys| {
-        keys.set("isolation", &mut board.isolation, one_of(&[("worktree", Isolation::Worktree)]));
+        let isolations =
+            one_of(&[("worktree", Isolation::Worktree), ("shared", Isolation::Shared)]);
+        keys.set("isolation", &mut board.isolation, isolations);
         let merges = one_of(&[
             ("squash", Merge::Squash),
             ("merge", Merge::Merge),

@@ -5,6 +5,7 @@
 
 pub mod adapters;
 pub mod artifact;
+mod auditing;
 mod building;
 pub mod check;
 mod command;
@@ -17,6 +18,7 @@ pub mod manifest;
 mod memory;
 mod moves;
 pub mod names;
+mod playwright;
 pub mod profile;
 mod prompt;
 mod record;
@@ -26,6 +28,7 @@ pub mod report;
 pub mod risks;
 pub mod scaffold;
 pub mod scope;
+mod shared;
 pub mod state;
 pub mod table;
 mod tamper;
@@ -64,6 +67,10 @@ pub struct Limits {
     /// Whom a seat really means, where it is not the agent of its own name.
     pub roles: BTreeMap<String, String>,
     pub auditor: String,
+    /// Builders work in the owner's own tree, one at a time.
+    pub shared: bool,
+    /// The maker of each agent's CLI, where it is known: two of one maker share their blind spots.
+    pub makers: BTreeMap<String, String>,
     /// Runs at a time in this repository.
     pub parallel: u32,
     pub setup: Vec<String>,
@@ -84,6 +91,8 @@ impl Default for Limits {
             agents: BTreeSet::new(),
             roles: BTreeMap::new(),
             auditor: "gemini".to_owned(),
+            shared: false,
+            makers: BTreeMap::new(),
             parallel: 2,
             setup: Vec::new(),
             copy: Vec::new(),
@@ -101,12 +110,20 @@ impl Limits {
         self.tries.get(seat.as_str()).copied().unwrap_or((2, Duration::from_secs(30)))
     }
 
+    /// Whom a seat really means.
+    fn agent_of<'a>(&'a self, seat: &'a Seat) -> &'a str {
+        self.roles.get(seat.as_str()).map_or(seat.as_str(), String::as_str)
+    }
+
     /// AG-10: two seats may be the same agent.
     fn same_agent(&self, a: &Seat, b: &Seat) -> bool {
-        let real = |seat: &Seat| {
-            self.roles.get(seat.as_str()).cloned().unwrap_or_else(|| seat.as_str().to_owned())
-        };
-        real(a) == real(b)
+        self.agent_of(a) == self.agent_of(b)
+    }
+
+    /// The maker that two agents have in common.
+    fn same_maker(&self, a: &Seat, b: &Seat) -> Option<&str> {
+        let maker = self.makers.get(self.agent_of(a))?;
+        (self.makers.get(self.agent_of(b)) == Some(maker)).then_some(maker.as_str())
     }
 }
 
@@ -174,14 +191,42 @@ impl Protocol for Board {
         let refused: Vec<String> =
             index.memory.refused.keys().take(100).map(ToString::to_string).collect();
         let state = index.memory.state.as_ref();
+        let warnings: Vec<&String> = index.memory.told.values().collect();
         let detail = json!({
             "counts": counts.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
             "active": state.map(|state| &state.active_tasks),
             "blocked": state.map(|state| &state.blocked_tasks),
             "last_verify": state.and_then(|state| state.last_verify.as_ref()),
             "refused": refused,
+            "warnings": warnings,
             "proposals": index.memory.proposals.iter().map(|p| json!({"task": p.task, "text": p.text})).collect::<Vec<_>>(),
         });
         Status { summary, held, detail }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // covers: AG-10
+    #[test]
+    fn two_agents_of_one_maker_are_known_by_whom_their_seats_mean() {
+        let pairs = |list: &[(&str, &str)]| {
+            list.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+        };
+        let limits = Limits {
+            roles: pairs(&[("auditor", "second-claude")]),
+            makers: pairs(&[
+                ("claude-code", "claude"),
+                ("second-claude", "claude"),
+                ("codex", "codex"),
+            ]),
+            ..Limits::default()
+        };
+        let maker = |a: &str, b: &str| limits.same_maker(&Seat::new(a), &Seat::new(b));
+        assert_eq!(maker("auditor", "claude-code"), Some("claude"));
+        assert_eq!(maker("codex", "claude-code"), None);
+        assert_eq!(maker("unknown", "other"), None, "what is not known is not accused");
     }
 }

@@ -34,6 +34,13 @@ pub struct Options {
     pub budget_usd: Option<f64>,
 }
 
+/// What a CLI may do to files, as far as its own flags go.
+///
+/// An auditor has to write its verdict into the tree that it looks at, and no flag that we have seen at work allows one folder
+/// only: claude's `plan` and gemini's `plan` offer no way to write at all, codex' `read-only` neither, aider's `--dry-run`
+/// writes nothing either. What they say at the end is a model's prose, which is never believed. So auditors are started with
+/// `Write`, and that they changed nothing but their verdict is not promised by a flag but looked at: any other change of the
+/// tree voids the verdict (AG-34).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
     #[default]

@@ -3,7 +3,7 @@
 use super::Workspace;
 use super::slot::Slot;
 use crate::capacity::micro_usd;
-use crate::config::{Config, Merge};
+use crate::config::{Config, Isolation, Merge, Start};
 use crate::model::{FileSeen, FileState, Interest, MergeStyle, Seat};
 use crate::protocol::Protocol;
 use crate::protocol::board::{self, Board};
@@ -12,6 +12,7 @@ use crate::protocol::handoff::{self, Handoff};
 use crate::protocol::ledger::{self, Ledger, words::AgentType};
 use crate::protocol::review_loop::{self, Limits, Place, ReviewLoop, table::Holder};
 use crate::route;
+use crate::run::profile;
 use std::path::Path;
 
 /// A protocol of this name, if there is one.
@@ -81,11 +82,20 @@ fn board_limits(config: &Config) -> board::Limits {
     let roles = config.roles.iter().map(|(seat, agent)| (seat.as_str().to_owned(), agent.clone()));
     let tries =
         config.agents.iter().map(|(name, agent)| (name.clone(), (agent.retries, agent.backoff)));
+    let makers = config.agents.iter().filter_map(|(name, agent)| {
+        let profile = match &agent.start {
+            Start::Profile(profile) => Some(*profile),
+            Start::Command(command) => profile::by_program(command),
+        };
+        Some((name.clone(), profile::word(profile?).to_owned()))
+    });
     let wanted = &config.board;
     board::Limits {
         agents: agents.chain(seats).collect(),
         roles: roles.collect(),
         auditor: wanted.auditor.clone(),
+        shared: wanted.isolation == Isolation::Shared,
+        makers: makers.collect(),
         parallel: config.limits.per_repo.min(config.limits.parallel),
         setup: wanted.setup.clone(),
         copy: wanted.copy.clone(),

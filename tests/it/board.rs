@@ -3,12 +3,14 @@
 mod demo;
 mod documents;
 mod fuzz;
+mod guarding;
 mod ids;
 mod importing;
 mod moving;
 mod records;
 mod running;
 mod setup;
+mod shared;
 mod styles;
 mod terminal;
 mod verifying;

@@ -1,23 +1,23 @@
-//! A task's builder and its auditor: started with all they need, judged by what they left in the task's own tree.
+//! A task's builder: started with all that it needs, judged by what it left in the task's own tree; sent back with what was found.
 
 use super::memory::{Paper, Stage, Work};
 use super::moves::Moves;
-use super::names::{Place, PlaceKind, TaskId, same_agent, seat};
-use super::report::{self, Says, Verdict};
+use super::names::{Place, PlaceKind, TaskId, same_agent};
+use super::report::{self, Says};
 use super::scope::{self, OURS};
 use super::table::{Status, between};
 use super::tell::{self, Reason};
 use super::work::Step;
-use super::{judge, prompt, remedy};
+use super::{judge, prompt, remedy, shared};
 use crate::model::{
-    Builder, Bytes, Change, Decision, Digest, Effect, Fact, Query, Rejection, RelPath, Seat,
-    Severity, Snapshot, TreeId,
+    Builder, Bytes, Change, Decision, Digest, Effect, Fact, Query, Rejection, RelPath, Severity,
+    Snapshot, TreeId,
 };
 
 /// How often a task may come back from auditor, verify or scope before the owner is asked (AG-09).
 const ROUNDS_MAX: u32 = 3;
 
-fn snapshot(step: &Step<'_>, label: &str, since: Option<TreeId>) -> Query {
+pub(super) fn snapshot(step: &Step<'_>, label: &str, since: Option<TreeId>) -> Query {
     let label = format!("board-{}-{label}-{}", step.id, step.work.round);
     Query::Snapshot { tree: step.tree(), label, since }
 }
@@ -32,8 +32,10 @@ pub(super) fn start(step: &Step<'_>) -> Option<Decision> {
         Ok(fact) => fact,
         Err(ask) => return Some(*ask),
     };
-    let Fact::Snapshot(now) = fact else {
-        return Some(step.again(Stage::Build, &format!("git: {fact:?}")));
+    let (tree, dirty) = match step.looked(fact) {
+        Ok(Some(now)) => (Some(now.tree.clone()), shared::dirty(step, now)),
+        Ok(None) => (None, Vec::new()),
+        Err(why) => return Some(step.again(Stage::Build, &why)),
     };
     let task = step.it.index.task(step.id)?;
     let target = step.target();
@@ -45,8 +47,9 @@ pub(super) fn start(step: &Step<'_>) -> Option<Decision> {
     let prompt = prompt::builder(step, task, &path);
     let run =
         step.spawn(&mut decision, step.tree(), (who, "builder", target.as_str()), prompt, None);
-    let start = step.work.start.clone().or_else(|| Some(now.tree.clone()));
-    let work = Work { run: Some(run), start, ..step.work.clone() };
+    let start = step.work.start.clone().or(tree);
+    let answer = RelPath::new(path).ok();
+    let work = Work { run: Some(run), start, dirty, answer, ..step.work.clone() };
     match step.it.index.status_of(target) {
         Some(status) if target != step.id && status != Status::InProgress => {
             let mut moves = Moves::new(step.it, step.now);
@@ -62,14 +65,24 @@ pub(super) fn start(step: &Step<'_>) -> Option<Decision> {
 }
 
 /// Where a report or audit of this task goes.
-fn answer_path(step: &Step<'_>, id: &TaskId, kind: PlaceKind, agent: &str) -> Option<String> {
+pub(super) fn answer_path(
+    step: &Step<'_>,
+    id: &TaskId,
+    kind: PlaceKind,
+    agent: &str,
+) -> Option<String> {
     let (path, _) = step.it.index.find(id)?;
     let place = Place::parse(path.as_str())?;
     Some(place.answer(kind, agent, &step.it.zone().date(step.now.wall)))
 }
 
 /// A document of this kind and task among what changed.
-fn written(changed: &[Change], id: &TaskId, kind: PlaceKind, agent: &str) -> Option<RelPath> {
+pub(super) fn written(
+    changed: &[Change],
+    id: &TaskId,
+    kind: PlaceKind,
+    agent: &str,
+) -> Option<RelPath> {
     let mut found = changed.iter().filter(|change| change.to.is_some()).map(|change| &change.path);
     found
         .rfind(|path| {
@@ -86,30 +99,32 @@ pub(super) fn look(step: &Step<'_>) -> Option<Decision> {
         Ok(fact) => fact,
         Err(ask) => return Some(*ask),
     };
-    let Fact::Snapshot(left) = fact else {
-        return Some(step.again(Stage::Build, &format!("git: {fact:?}")));
+    let left = match step.looked(fact) {
+        Ok(left) => left,
+        Err(why) => return Some(step.again(Stage::Build, &why)),
     };
     let task = step.it.index.task(step.id)?;
-    let Some(path) = written(&left.changed, step.target(), PlaceKind::Report, &task.assignee)
-    else {
-        return Some(
-            step.again(Stage::Build, &format!("no report was written; the run {}", step.work.last)),
-        );
-    };
+    let changed = left.map_or(&[][..], |left| &left.changed);
+    // Where the owner keeps our folder out of git, no snapshot shows it: then it is where it was asked for.
+    let found = written(changed, step.target(), PlaceKind::Report, &task.assignee);
+    let found = found.or_else(|| step.work.answer.clone());
+    let nothing = format!("no report was written; the run {}", step.work.last);
+    let Some(path) = found else { return Some(step.again(Stage::Build, &nothing)) };
     let fact = match step.ask(Query::Read { tree: step.tree(), path: path.clone() }) {
         Ok(fact) => fact,
         Err(ask) => return Some(*ask),
     };
-    let Fact::File(Some(bytes)) = fact else {
-        return Some(step.again(Stage::Build, "the report cannot be read"));
-    };
+    let Fact::File(Some(bytes)) = fact else { return Some(step.again(Stage::Build, &nothing)) };
     // The report of an earlier round says nothing about this one.
     if step.reported().is_some_and(|old| old.digest == Digest::of(&bytes.0)) {
         return Some(step.again(Stage::Build, "the report is still the one of the round before"));
     }
     match report::parse(&bytes.0, &path) {
         Err(problems) => Some(step.again(Stage::Build, &lines(&problems))),
-        Ok(report) => Some(reported(step, left, (path, bytes), &report)),
+        Ok(report) if step.work.shared => {
+            Some(shared::reported(step, left, (path, bytes), &report))
+        }
+        Ok(report) => Some(reported(step, left?, (path, bytes), &report)),
     }
 }
 
@@ -118,33 +133,20 @@ pub(super) fn outside_ours(changes: &[Change]) -> Vec<Change> {
     changes.iter().filter(|change| !change.path.as_str().starts_with(OURS)).cloned().collect()
 }
 
-fn lines(problems: &[Rejection]) -> String {
+pub(super) fn lines(problems: &[Rejection]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-fn reported(
+pub(super) fn reported(
     step: &Step<'_>,
     left: &Snapshot,
     paper: (RelPath, &Bytes),
     report: &report::Report,
 ) -> Decision {
-    let (path, bytes) = paper;
     if report.says == Says::Blocked {
-        let mut decision = step.it.builder();
-        let why = report.reason.clone().unwrap_or_default();
-        let mut moves = Moves::new(step.it, step.now);
-        let work = Work { stage: Stage::Build, ..step.work.clone() };
-        let work = take_paper(step, &mut decision, &path, bytes, work);
-        moves.to(step.id, Status::Blocked, &why).work = Some(work);
-        remedy::along(&mut moves, step.it, step.work, Status::Blocked, &why);
-        moves.of(step.target()).report = Some(Paper { path, digest: Digest::of(&bytes.0) });
-        moves.into(&mut decision, Some("TB4"));
-        decision.effect(Effect::Release { tree: step.tree() });
-        judge::propose(step.it, &mut decision, step.id, &report.follow_ups);
-        judge::tell_blocked(step.it, &mut decision, step.id, &why);
-        return decision.finish();
+        return blocked(step, paper, report);
     }
-    let code = outside_ours(&left.changed);
+    let code = if step.is_command() { Vec::new() } else { outside_ours(&left.changed) };
     // One that made commits may have merged the target: what is its own change then, only the planned merge can say.
     let own = step.work.head.as_ref().unwrap_or(&step.work.base);
     if left.checkout.head.as_ref() == Some(own)
@@ -152,7 +154,29 @@ fn reported(
     {
         return back;
     }
-    commit(step, left, code, (path, bytes), report)
+    commit(step, left, code, paper, report)
+}
+
+/// BLOCKED: the owner is told why, and everything stays where it is.
+pub(super) fn blocked(
+    step: &Step<'_>,
+    paper: (RelPath, &Bytes),
+    report: &report::Report,
+) -> Decision {
+    let (path, bytes) = paper;
+    let mut decision = step.it.builder();
+    let why = report.reason.clone().unwrap_or_default();
+    let mut moves = Moves::new(step.it, step.now);
+    let work = Work { stage: Stage::Build, ..step.work.clone() };
+    let work = take_paper(step, &mut decision, &path, bytes, work);
+    moves.to(step.id, Status::Blocked, &why).work = Some(work);
+    remedy::along(&mut moves, step.it, step.work, Status::Blocked, &why);
+    moves.of(step.target()).report = Some(Paper { path, digest: Digest::of(&bytes.0) });
+    moves.into(&mut decision, Some("TB4"));
+    decision.effect(Effect::Release { tree: step.tree() });
+    judge::propose(step.it, &mut decision, step.id, &report.follow_ups);
+    judge::tell_blocked(step.it, &mut decision, step.id, &why);
+    decision.finish()
 }
 
 /// AG-13: what really changed, against the scope as it was when the work began.
@@ -169,12 +193,12 @@ pub(super) fn out_of_scope(step: &Step<'_>, verdict: &scope::Verdict) -> Option<
 }
 
 /// AG-13: what the task is about and was not touched may be right; the owner hears of it.
-fn tell_untouched(step: &Step<'_>, decision: &mut Builder, left: &Snapshot) {
-    let untouched = scope_of(step, &outside_ours(&left.changed)).untouched;
-    if untouched.is_empty() {
+fn tell_untouched(step: &Step<'_>, decision: &mut Builder, scope: &scope::Verdict) {
+    if scope.untouched.is_empty() {
         return;
     }
-    let globs = untouched.iter().map(|glob| format!("`{glob}`")).collect::<Vec<_>>().join(", ");
+    let globs =
+        scope.untouched.iter().map(|glob| format!("`{glob}`")).collect::<Vec<_>>().join(", ");
     let summary = format!("{}: nothing that it changed matches must_touch {globs}", step.id);
     let subject = format!("{} untouched {}", step.id, step.it.index.memory.decisions);
     let mut reason = Reason::new("AG-13", subject, summary);
@@ -195,6 +219,7 @@ fn commit(
     // What an earlier round committed and this one took away again differs from that commit, not from the start.
     let code = match step.work.judged.clone() {
         None => code,
+        Some(_) if step.is_command() => code,
         Some(judged) => match step.ask(snapshot(step, "since", Some(judged))) {
             Ok(Fact::Snapshot(since)) => outside_ours(&since.changed),
             Ok(fact) => return step.again(Stage::Build, &format!("git: {fact:?}")),
@@ -240,7 +265,20 @@ fn commit(
         decision.effect(Effect::Commit(planned.clone()));
         work.head = Some(planned.id.clone());
     }
-    // Our own folder is no part of the task's commit: the report lives on in the owner's tree.
+    let scope = (!step.is_command()).then(|| scope_of(step, &outside_ours(&left.changed)));
+    ready(step, decision, work, (path, bytes), report, scope.as_ref())
+}
+
+/// READY_FOR_REVIEW. Our own folder is no part of the task's commit: the report lives on in the owner's tree.
+pub(super) fn ready(
+    step: &Step<'_>,
+    mut decision: Builder,
+    work: Work,
+    paper: (RelPath, &Bytes),
+    report: &report::Report,
+    scope: Option<&scope::Verdict>,
+) -> Decision {
+    let (path, bytes) = paper;
     let work = take_paper(step, &mut decision, &path, bytes, work);
     let paper = Paper { path, digest: Digest::of(&bytes.0) };
     let mut moves = Moves::new(step.it, step.now);
@@ -256,12 +294,14 @@ fn commit(
     }
     moves.into(&mut decision, Some("TB3"));
     judge::propose(step.it, &mut decision, step.id, &report.follow_ups);
-    tell_untouched(step, &mut decision, left);
+    if let Some(scope) = scope {
+        tell_untouched(step, &mut decision, scope);
+    }
     decision.finish()
 }
 
 /// A document that was judged goes into the owner's tree, with everything else about the task.
-fn take_paper(
+pub(super) fn take_paper(
     step: &Step<'_>,
     decision: &mut Builder,
     path: &RelPath,
@@ -282,8 +322,12 @@ pub(super) fn send_back(
     why: &str,
     reasons: Vec<String>,
 ) -> Decision {
-    if step.work.round >= ROUNDS_MAX {
-        let why = format!("{ROUNDS_MAX} rounds did not put it right; last: {why}");
+    // A command puts nothing right by being run again.
+    if step.work.round >= ROUNDS_MAX || step.is_command() {
+        let why = match step.work.round {
+            0 => why.to_owned(),
+            round => format!("{round} subtasks did not put it right; last: {why}"),
+        };
         return if step.known.status == Status::InProgress {
             step.give_up(rule, &why)
         } else {
@@ -306,7 +350,7 @@ pub(super) fn send_back(
     if row.is_none() {
         decision.effect(step.event("sent-back", Some(step.seat()), ("why", why)));
     }
-    if let Some(check) = &step.work.check {
+    if let Some(check) = step.work.check.as_ref().filter(|_| !step.work.shared) {
         decision.effect(Effect::DropWorktree { name: check.tree.clone() });
     }
     let path = step
@@ -325,101 +369,4 @@ fn give_back(step: &Step<'_>, rule: &'static str, why: &str) -> Decision {
         why,
         format!("agency task request-changes {0} --reason …, or agency task cancel {0}", step.id),
     )
-}
-
-/// The auditor begins: another agent than the builder, in the same tree, on the tree that was judged.
-pub(super) fn audit(step: &Step<'_>) -> Option<Decision> {
-    let auditor = Seat::new(seat(&step.it.limits.auditor));
-    let task = step.it.index.task(step.id)?;
-    if step.it.limits.same_agent(&auditor, &step.seat()) {
-        let why =
-            format!("the auditor `{auditor}` is the builder; another agent must look (AG-10)");
-        return Some(step.ask_owner("AG-10", &why, "set board.auditor to another agent than the builder, then agency task request-changes".to_owned()));
-    }
-    if let Some(wait) = step.lease(&auditor, "auditor") {
-        return Some(wait).filter(|decision| !decision.is_quiet());
-    }
-    let path = answer_path(step, step.id, PlaceKind::Audit, auditor.as_str())?;
-    let report = step.reported().map(|paper| paper.path.to_string()).unwrap_or_default();
-    let mut decision = step.it.builder();
-    let prompt = prompt::auditor(step, task, &report, &path);
-    let run = step.spawn(
-        &mut decision,
-        step.tree(),
-        (auditor, "auditor", step.id.as_str()),
-        prompt,
-        None,
-    );
-    step.keep(&mut decision, Work { run: Some(run), ..step.work.clone() });
-    Some(decision.finish())
-}
-
-/// AG-34: a verdict counts for the tree it saw, and only while that is the tree.
-pub(super) fn hear(step: &Step<'_>) -> Option<Decision> {
-    if let Some(heard) = &step.work.verdict {
-        return Some(match heard.as_slice() {
-            [] => step.to(Stage::Plan),
-            findings => send_back(
-                step,
-                "AG-10",
-                &format!("the auditor found: {}", findings.join("; ")),
-                findings.to_vec(),
-            ),
-        });
-    }
-    let fact = match step.ask(snapshot(step, "audited", step.work.judged.clone())) {
-        Ok(fact) => fact,
-        Err(ask) => return Some(*ask),
-    };
-    let Fact::Snapshot(after) = fact else {
-        return Some(step.again(Stage::Audit, &format!("git: {fact:?}")));
-    };
-    if let Some(change) =
-        after.changed.iter().find(|change| !change.path.as_str().starts_with(OURS))
-    {
-        let why = format!(
-            "`{}` changed while the auditor looked: its verdict is void (AG-34)",
-            change.path
-        );
-        return Some(step.ask_owner(
-            "AG-34",
-            &why,
-            format!("agency task request-changes {} --reason …", step.id),
-        ));
-    }
-    let auditor = seat(&step.it.limits.auditor);
-    let Some(path) = written(&after.changed, step.id, PlaceKind::Audit, &auditor) else {
-        return Some(
-            step.again(
-                Stage::Audit,
-                &format!("no verdict was written; the run {}", step.work.last),
-            ),
-        );
-    };
-    let fact = match step.ask(Query::Read { tree: step.tree(), path: path.clone() }) {
-        Ok(fact) => fact,
-        Err(ask) => return Some(*ask),
-    };
-    let Fact::File(Some(bytes)) = fact else {
-        return Some(step.again(Stage::Audit, "the audit cannot be read"));
-    };
-    match report::parse_audit(&bytes.0, &path) {
-        Ok(audit) if audit.is_of(step.work.judged.as_ref().map(TreeId::as_str)) => {
-            Some(heard(step, &audit, path, bytes))
-        }
-        Ok(_) => Some(step.again(Stage::Audit, "the verdict names another tree (AG-34)")),
-        Err(problems) => Some(step.again(Stage::Audit, &lines(&problems))),
-    }
-}
-
-/// The verdict is remembered, and its document kept in the owner's tree with everything else about the task.
-fn heard(step: &Step<'_>, audit: &report::Audit, path: RelPath, bytes: &Bytes) -> Decision {
-    let mut decision = step.it.builder();
-    let work = take_paper(step, &mut decision, &path, bytes, step.work.clone());
-    let verdict = match audit.verdict {
-        Verdict::Pass => Vec::new(),
-        Verdict::Fail => audit.findings.clone(),
-    };
-    step.keep(&mut decision, Work { verdict: Some(verdict), ..work });
-    decision.finish()
 }

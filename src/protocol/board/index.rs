@@ -84,7 +84,8 @@ impl Index {
     }
 
     pub(super) fn is_person(&self, assignee: &str) -> bool {
-        !self.agents.contains(&super::names::seat(assignee))
+        let seat = super::names::seat(assignee);
+        seat != super::names::PLAYWRIGHT && !self.agents.contains(&seat)
     }
 
     pub(super) fn absorb(&mut self, wake: &Wake) {
@@ -345,6 +346,8 @@ impl Index {
         let file = self.reports.get(&place.id).and_then(|reports| reports.get(path));
         let due = match file {
             None => known.is_some(),
+            // The builder in the owner's own tree writes it there; we take it when its run has ended.
+            Some(_) if self.is_shared(&place.id) => false,
             Some(file) => {
                 known != Some(&file.digest) && !self.is_settled(&place.id, path, &file.digest)
             }
@@ -359,10 +362,7 @@ impl Index {
     /// It was accepted, or it belongs to what the owner vouched for.
     fn is_settled(&self, id: &TaskId, path: &RelPath, digest: &Digest) -> bool {
         match self.memory.tasks.get(id) {
-            Some(known) => known
-                .report
-                .as_ref()
-                .is_some_and(|paper| paper.path == *path && paper.digest == *digest),
+            Some(known) => known.has_read(path, digest),
             None => self.memory.adopted.contains_key(id),
         }
     }

@@ -36,6 +36,8 @@ pub(super) struct Memory {
     pub(super) frozen: Option<(Digest, Cause)>,
     /// Since when something else lies in the place of STATE.md, while we wait whether it stays.
     pub(super) suspect: Option<Timestamp>,
+    /// What the owner was told once and for all, by what it is about.
+    pub(super) told: BTreeMap<String, String>,
     /// Requests of builders that wait for the owner (AG-30).
     pub(super) proposals: Vec<Proposal>,
     /// What is to be committed of our own files.
@@ -71,6 +73,9 @@ pub(super) struct Known {
     /// The task that this one puts right: it works in that one's tree, and ends with it (AG-09).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) remediates: Option<TaskId>,
+    /// Reports and audits that were taken while we worked on it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) papers: BTreeMap<RelPath, Digest>,
     /// What we do about it ourselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) work: Option<Work>,
@@ -139,9 +144,32 @@ pub(super) struct Work {
     /// The number of an id that somebody else was faster to take.
     #[serde(default)]
     pub(super) floor: u64,
+    /// How the command that stands for its builder ended (AG-29).
+    #[serde(default)]
+    pub(super) exit: Option<Exit>,
+    /// It is done in the owner's own tree.
+    #[serde(default)]
+    pub(super) shared: bool,
+    /// What was not committed there before it began: never a part of its change.
+    #[serde(default)]
+    pub(super) dirty: Vec<RelPath>,
+    /// What it has changed there.
+    #[serde(default)]
+    pub(super) mine: Vec<RelPath>,
+    /// Where the report or verdict was asked for.
+    #[serde(default)]
+    pub(super) answer: Option<RelPath>,
     /// Reports and audits that were taken from its tree.
     #[serde(default)]
     pub(super) papers: BTreeMap<RelPath, Digest>,
+}
+
+/// A command's end, for the report that we make of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Exit {
+    pub(super) passed: bool,
+    pub(super) began: Timestamp,
+    pub(super) tail: String,
 }
 
 /// The verify of a merge that is not there yet.
@@ -186,12 +214,22 @@ impl Work {
             check: None,
             remedies: Vec::new(),
             floor: 0,
+            shared: false,
+            dirty: Vec::new(),
+            mine: Vec::new(),
+            answer: None,
+            exit: None,
             papers: BTreeMap::new(),
         }
     }
 }
 
 impl Work {
+    /// In the owner's own tree, which is ready as it is.
+    pub(super) fn in_main(id: &TaskId, base: CommitId) -> Self {
+        Self { shared: true, stage: Stage::Build, ..Self::new(id, base) }
+    }
+
     /// The owner has spoken: the builder begins anew, with their words.
     pub(super) fn back_to_builder(&mut self, why: &str) {
         // What still runs ends first, and its end means nothing any more.
@@ -249,6 +287,13 @@ pub(super) struct Proposal {
 }
 
 impl Known {
+    /// A document that was read, whatever came of it.
+    pub(super) fn has_read(&self, path: &RelPath, digest: &Digest) -> bool {
+        let report = self.report.as_ref().is_some_and(|r| r.path == *path && r.digest == *digest);
+        let working = self.work.as_ref().is_some_and(|work| work.papers.get(path) == Some(digest));
+        report || working || self.papers.get(path) == Some(digest)
+    }
+
     pub(super) fn new(status: Status, since: Timestamp) -> Self {
         Self {
             status,
@@ -258,6 +303,7 @@ impl Known {
             report: None,
             verified: None,
             remediates: None,
+            papers: BTreeMap::new(),
             work: None,
         }
     }
@@ -299,6 +345,7 @@ impl Memory {
             ("frozen", _) => self.frozen = read(value),
             ("suspect", _) => self.suspect = read(value),
             ("proposals", _) => self.proposals = read(value).unwrap_or_default(),
+            ("told", _) => self.told = read(value).unwrap_or_default(),
             ("record", _) => self.record = read(value).unwrap_or_default(),
             ("epoch", _) => self.epoch = read(value).unwrap_or_default(),
             ("task", id) => {

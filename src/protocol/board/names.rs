@@ -95,6 +95,9 @@ pub fn is_agent(name: &str) -> bool {
         && name.bytes().all(|b| plain(b) || matches!(b, b'.' | b'_' | b'-'))
 }
 
+/// AG-29: not an agent's CLI but a command of ours, run as if it were one.
+pub const PLAYWRIGHT: &str = "playwright";
+
 /// AG-32: `claude_code` and `claude-code` are the same agent.
 pub fn same_agent(a: &str, b: &str) -> bool {
     seat(a) == seat(b)

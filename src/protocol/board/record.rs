@@ -88,7 +88,7 @@ pub(super) fn is_merging(it: &Board, now: Now) -> bool {
     tasks.any(|known| {
         let merging = known.work.as_ref().is_some_and(|work| {
             matches!(work.stage, Stage::Verify | Stage::Verified | Stage::Merged)
-                && !work.not_before.is_some_and(|at| at.left(now).is_some())
+                && work.not_before.is_none_or(|at| at.left(now).is_none())
         });
         merging && !known.status.is_over()
     })
@@ -118,14 +118,11 @@ fn plan<'a>(
     };
     let message = record.message();
     // The date is part of the plan: an answer to the same plan of a moment ago counts.
-    let known = it.index.answers.iter().find_map(|(_, asked, fact)| match asked {
-        Query::Plan { branch, parent: on, message: said, .. }
-            if branch == target && on == parent && *said == message =>
-        {
-            Some(fact)
-        }
-        _ => None,
-    });
+    let same = |asked: &Query| {
+        matches!(asked, Query::Plan { branch, parent: on, message: said, .. }
+            if branch == target && on == parent && *said == message)
+    };
+    let known = it.index.answers.iter().find(|(_, asked, _)| same(asked)).map(|(_, _, fact)| fact);
     let (branch, parent, date) = (target.to_owned(), parent.clone(), now.wall);
     let query = Query::Plan { branch, parent, take: Vec::new(), write, message, date };
     known.ok_or_else(|| Box::new(asking(it, [query])))

@@ -45,10 +45,12 @@ pub(super) fn make(step: &Step<'_>) -> Decision {
         under: RelPath::fixed(INBOX.trim_end_matches('/')),
         start: format!("{id}-"),
     });
-    // The tree is there; only the new file is brought into it.
     let work = step.work;
-    let tree = step.worktree(&work.tree, &work.branch, &work.base, Some(path));
-    decision.effect(Effect::Worktree(Box::new(tree)));
+    if !work.shared {
+        // The tree is there; only the new file is brought into it.
+        let tree = step.worktree(&work.tree, &work.branch, &work.base, Some(path));
+        decision.effect(Effect::Worktree(Box::new(tree)));
+    }
     let mut work = Work { stage: Stage::Build, not_before: None, ..work.clone() };
     work.remedies.push(id);
     step.keep(&mut decision, work);

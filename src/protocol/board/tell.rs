@@ -93,3 +93,23 @@ pub(super) fn tell(
     decision.effect(Effect::Escalate(Box::new(escalation)));
     cause
 }
+
+/// What is so until the owner changes it is said once; `agency status` goes on showing it.
+pub(super) fn once(
+    it: &Board,
+    decision: &mut Builder,
+    rule: &'static str,
+    about: &str,
+    text: &str,
+) {
+    let mut told = it.index.memory.told.clone();
+    if told.get(about).is_some_and(|known| known == text) {
+        return;
+    }
+    told.insert(about.to_owned(), text.to_owned());
+    decision.remember("told", told);
+    let mut reason = Reason::new(rule, format!("{about}: {}", clip(text, 120)), text.to_owned());
+    reason.did = "The work goes on; this is said once.".to_owned();
+    reason.wont = "We do not count it as checked.".to_owned();
+    tell(it, decision, Severity::Notice, reason);
+}

@@ -72,7 +72,7 @@ fn planned(step: &Step<'_>) -> Result<Decision, Box<Decision>> {
     if let Some(back) = building::out_of_scope(step, &scope) {
         return Ok(back);
     }
-    let profile = match profile(step, tip)? {
+    let profile = match profile(step, Some(tip))? {
         Ok(profile) => profile,
         // No builder can put that right.
         Err(why) => {
@@ -83,10 +83,7 @@ fn planned(step: &Step<'_>) -> Result<Decision, Box<Decision>> {
             return Ok(step.ask_owner("AG-16", &why, way));
         }
     };
-    let wanted = Query::FileAt { commit: tip.clone(), path: RelPath::fixed(risks::PATH) };
-    let register = text_of(step.ask(wanted)?);
-    let named = step.it.index.task(step.id).map(|task| task.risks.clone()).unwrap_or_default();
-    let risk_check = risks::check(step.id, &named, &risks::parse(&register));
+    let risk_check = risk_check(step, Some(tip))?;
     let loosened = loosened(step, &merge, tip, &profile)?;
     let merge = step.it.limits.merge.map(|_| merge);
     let untouched = scope.untouched.iter().map(|glob| {
@@ -136,6 +133,23 @@ fn merging(
     Ok(Err(Box::new(building::send_back(step, "AG-14", &why, vec![reason]))))
 }
 
+/// A file as the commit has it; without git, as it lies there.
+fn file_at(tip: Option<&CommitId>, path: RelPath) -> Query {
+    match tip {
+        Some(commit) => Query::FileAt { commit: commit.clone(), path },
+        None => Query::Read { tree: TreeRef::Main, path },
+    }
+}
+
+pub(super) fn risk_check(
+    step: &Step<'_>,
+    tip: Option<&CommitId>,
+) -> Result<risks::RiskCheck, Box<Decision>> {
+    let register = text_of(step.ask(file_at(tip, RelPath::fixed(risks::PATH)))?);
+    let named = step.it.index.task(step.id).map(|task| task.risks.clone()).unwrap_or_default();
+    Ok(risks::check(step.id, &named, &risks::parse(&register)))
+}
+
 /// The text of a file, empty where there is none.
 fn text_of(fact: &Fact) -> String {
     let bytes = if let Fact::File(Some(bytes)) = fact { &bytes.0[..] } else { &[] };
@@ -143,9 +157,12 @@ fn text_of(fact: &Fact) -> String {
 }
 
 /// The profile as the target's commit has it; `auto` by the files there.
-fn profile(step: &Step<'_>, tip: &CommitId) -> Result<Result<Profile, String>, Box<Decision>> {
+pub(super) fn profile(
+    step: &Step<'_>,
+    tip: Option<&CommitId>,
+) -> Result<Result<Profile, String>, Box<Decision>> {
     let at = |path: &RelPath| {
-        let fact = step.ask(Query::FileAt { commit: tip.clone(), path: path.clone() })?;
+        let fact = step.ask(file_at(tip, path.clone()))?;
         let found = if let Fact::File(Some(bytes)) = fact { Some(bytes.0.clone()) } else { None };
         Ok::<_, Box<Decision>>(found)
     };
@@ -185,7 +202,7 @@ fn profile(step: &Step<'_>, tip: &CommitId) -> Result<Result<Profile, String>, B
 }
 
 /// AG-18: what of the change loosens its own checks.
-fn loosened(
+pub(super) fn loosened(
     step: &Step<'_>,
     merge: &PlannedCommit,
     tip: &CommitId,
@@ -205,10 +222,10 @@ fn loosened(
 }
 
 /// What is known of a change before any command has run.
-struct Findings {
-    risks: risks::RiskCheck,
-    loosened: Vec<String>,
-    notes: Vec<String>,
+pub(super) struct Findings {
+    pub(super) risks: risks::RiskCheck,
+    pub(super) loosened: Vec<String>,
+    pub(super) notes: Vec<String>,
 }
 
 fn prepare(
@@ -226,28 +243,41 @@ fn prepare(
     let base = merge.as_ref().map_or(head, |planned| &planned.id);
     let wanted = step.worktree(&tree, &format!("agency/verify/{tree}"), base, None);
     decision.effect(Effect::Worktree(Box::new(wanted)));
+    let setups = step.it.limits.setup.len();
+    let check = check_of(step, (tree, setups), merge, profile, findings);
+    step.keep(
+        &mut decision,
+        Work { stage: Stage::Verify, check: Some(check), ..step.work.clone() },
+    );
+    decision.finish()
+}
+
+/// What is to be run, and what is known before.
+pub(super) fn check_of(
+    step: &Step<'_>,
+    place: (String, usize),
+    merge: Option<PlannedCommit>,
+    profile: Profile,
+    findings: Findings,
+) -> Check {
+    let (tree, setups) = place;
     let fits = profile.platform.fits(step.it.limits.os);
     let notes = (!fits).then(|| {
         format!("the profile `{}` is for {} (AG-31)", profile.name, profile.platform.word())
     });
-    let check = Check {
+    Check {
         tree,
         merge,
         profile: profile.name,
         commands: if fits { profile.commands } else { Vec::new() },
-        setups: step.it.limits.setup.len(),
+        setups,
         setup: 0,
         ran: Vec::new(),
         output: String::new(),
         weakened: findings.loosened,
         risks: findings.risks,
         notes: notes.into_iter().chain(findings.notes).collect(),
-    };
-    step.keep(
-        &mut decision,
-        Work { stage: Stage::Verify, check: Some(check), ..step.work.clone() },
-    );
-    decision.finish()
+    }
 }
 
 /// The next command in the merged tree, or the end of them.
@@ -262,7 +292,7 @@ pub(super) fn run(step: &Step<'_>) -> Option<Decision> {
         },
     };
     let mut decision = step.it.builder();
-    let tree = TreeRef::Worktree(check.tree.clone());
+    let tree = if step.work.shared { TreeRef::Main } else { TreeRef::Worktree(check.tree.clone()) };
     let run = step.spawn(
         &mut decision,
         tree,
@@ -313,7 +343,8 @@ pub(super) fn finish(step: &Step<'_>) -> Option<Decision> {
         return Some(refused(step, check, &artifact, &objection));
     }
     let mut decision = step.it.builder();
-    if let Some(merge) = &check.merge {
+    // A change that changes nothing is merged already.
+    if let Some(merge) = check.merge.as_ref().filter(|merge| !merge.changes.is_empty()) {
         decision.effect(Effect::Merge(merge.clone()));
     }
     let work = Work { stage: Stage::Merged, not_before: None, ..step.work.clone() };
@@ -321,7 +352,7 @@ pub(super) fn finish(step: &Step<'_>) -> Option<Decision> {
     Some(decision.finish())
 }
 
-fn artifact_of(step: &Step<'_>, check: &Check) -> Artifact {
+pub(super) fn artifact_of(step: &Step<'_>, check: &Check) -> Artifact {
     let passed = !check.ran.is_empty()
         && check.ran.iter().all(|ran| ran.exit_code == 0)
         && check.risks.blocking_risks.is_empty();
@@ -341,7 +372,12 @@ fn artifact_of(step: &Step<'_>, check: &Check) -> Artifact {
     }
 }
 
-fn refused(step: &Step<'_>, check: &Check, artifact: &Artifact, objection: &str) -> Decision {
+pub(super) fn refused(
+    step: &Step<'_>,
+    check: &Check,
+    artifact: &Artifact,
+    objection: &str,
+) -> Decision {
     let failed = check.ran.iter().find(|ran| ran.exit_code != 0);
     match failed {
         Some(ran) => {
@@ -360,7 +396,7 @@ fn refused(step: &Step<'_>, check: &Check, artifact: &Artifact, objection: &str)
     }
 }
 
-fn record(
+pub(super) fn record(
     step: &Step<'_>,
     decision: &mut crate::model::Builder,
     artifact: &Artifact,

@@ -4,23 +4,28 @@
 use super::Board;
 use super::memory::{Known, Paper, Stage, Work};
 use super::moves::Moves;
-use super::names::{Place, TaskId, seat};
+use super::names::{PLAYWRIGHT, Place, TaskId, seat};
 use super::table::Status;
 use super::tell::{self, Reason};
-use super::{building, record, remedy, verifying};
+use super::{auditing, building, playwright, record, remedy, shared, verifying};
 use crate::model::{
-    Builder, CommandLine, Deadline, Decision, Effect, Event, Fact, FailureKind, Moment,
-    NewWorktree, Now, Outcome, Query, RelPath, RunEnd, RunId, Seat, Severity, Spawn, TreeRef, clip,
+    Builder, CommandLine, CommitId, Deadline, Decision, Effect, Event, Fact, FailureKind, Moment,
+    NewWorktree, Now, Outcome, Query, RelPath, RunEnd, RunId, Seat, Severity, Snapshot, Spawn,
+    TreeRef, clip,
 };
 use std::time::Duration;
 
 /// How many tasks move from NEW to ASSIGNED in one decision.
 const BATCH: usize = 50;
-const BUSY_WAIT: Duration = Duration::from_secs(20);
+/// How long a merge waits for somebody's files before it looks again.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
 
 pub(super) fn go(it: &Board, now: Now) -> Option<Decision> {
-    if it.index.memory.is_held() || it.is_away() || !it.place.git {
+    if it.index.memory.is_held() || it.is_away() {
         return None;
+    }
+    if !it.place.git && !it.limits.shared {
+        return assign(it, now).or_else(|| shared::no_git(it));
     }
     let working = it.index.memory.working.iter();
     working
@@ -55,9 +60,16 @@ fn assign(it: &Board, now: Now) -> Option<Decision> {
 fn begin(it: &Board, now: Now) -> Option<Decision> {
     let room = it.index.memory.working.len() < usize::try_from(it.limits.parallel).unwrap_or(1) * 2;
     let (_, id) = it.index.ready.first().filter(|_| room)?;
+    // One at a time in the owner's own tree.
+    if it.limits.shared && !it.index.memory.working.is_empty() {
+        return None;
+    }
     let task = it.index.task(id)?;
-    let checkout = it.index.checkout.as_ref()?;
-    let base = checkout.head.clone()?;
+    let base = match (&it.index.checkout, it.place.git) {
+        (Some(checkout), true) => checkout.head.clone()?,
+        (None, true) => return None,
+        (_, false) => CommitId::new(shared::NO_COMMIT),
+    };
     let mut decision = it.builder();
     let mut moves = Moves::new(it, now);
     let known = moves.to(id, Status::InProgress, "its builder begins");
@@ -65,8 +77,11 @@ fn begin(it: &Board, now: Now) -> Option<Decision> {
     known.verified = None;
     let earlier = known.work.take();
     known.work = Some(earlier.map_or_else(
-        || Work::new(id, base),
-        |work| Work { stage: Stage::Build, tries: 0, run: None, ..work },
+        || if it.limits.shared { Work::in_main(id, base) } else { Work::new(id, base) },
+        |work| {
+            let start = work.start.filter(|_| !work.shared);
+            Work { stage: Stage::Build, tries: 0, run: None, start, ..work }
+        },
     ));
     moves.into(&mut decision, Some("TB2"));
     Some(decision.finish())
@@ -104,13 +119,17 @@ impl<'a> Step<'a> {
         match self.work.stage {
             Stage::Prepare => Some(self.prepare()),
             Stage::Setup => Some(verifying::setup(self)),
+            Stage::Build if self.is_command() => Some(playwright::start(self)),
             Stage::Build => building::start(self),
             Stage::Remedy => Some(remedy::make(self)),
+            Stage::Built if self.is_command() => playwright::look(self),
             Stage::Built => building::look(self),
-            Stage::Audit => building::audit(self),
-            Stage::Audited => building::hear(self),
+            Stage::Audit => auditing::start(self),
+            Stage::Audited => auditing::hear(self),
+            Stage::Plan if self.work.shared => Some(shared::plan(self)),
             Stage::Plan => self.has_turn().then(|| verifying::plan(self))?,
             Stage::Verify => verifying::run(self),
+            Stage::Verified if self.work.shared => shared::finish(self),
             Stage::Verified => verifying::finish(self),
             Stage::Merged => Some(self.done()),
             Stage::Owner => self
@@ -125,6 +144,9 @@ impl<'a> Step<'a> {
     }
 
     pub(super) fn tree(&self) -> TreeRef {
+        if self.work.shared {
+            return TreeRef::Main;
+        }
         TreeRef::Worktree(self.work.tree.clone())
     }
 
@@ -143,6 +165,11 @@ impl<'a> Step<'a> {
         });
         !record::is_merging(self.it, self.now)
             && planning.min() == Some((self.known.since, self.id))
+    }
+
+    /// Its builder is a command of ours.
+    pub(super) fn is_command(&self) -> bool {
+        self.seat().as_str() == PLAYWRIGHT
     }
 
     /// What its builder works on now: the task itself, or the subtask that puts it right.
@@ -177,6 +204,17 @@ impl<'a> Step<'a> {
             decision.effect(Effect::Ask { query });
             Box::new(decision.finish())
         })
+    }
+
+    /// The tree as it is; `None` where nobody can say, in a shared tree without git.
+    pub(super) fn looked<'f>(&self, fact: &'f Fact) -> Result<Option<&'f Snapshot>, String> {
+        if let Fact::Snapshot(found) = fact {
+            Ok(Some(found))
+        } else if self.work.shared && *fact == Fact::NoGit {
+            Ok(None)
+        } else {
+            Err(format!("git: {fact:?}"))
+        }
     }
 
     fn prepare(&self) -> Decision {
@@ -268,6 +306,7 @@ impl<'a> Step<'a> {
             Stage::Verify => verifying::note(&mut work, end),
             Stage::Setup if end.outcome == Outcome::Ok => work.setup += 1,
             Stage::Setup => work.tries += 1,
+            Stage::Build if self.is_command() => playwright::note(self, &mut work, end),
             Stage::Build => work.stage = Stage::Built,
             Stage::Audit => work.stage = Stage::Audited,
             Stage::Prepare
@@ -337,8 +376,11 @@ impl<'a> Step<'a> {
         let subject = format!("{} blocked {}", self.id, self.it.index.memory.decisions);
         let mut reason =
             Reason::new(rule, subject, format!("{} is blocked: {}", self.id, clip(why, 140)));
-        reason.did =
-            format!("Its work is on the branch `{}`; nothing of it is lost.", self.work.branch);
+        reason.did = if self.work.shared {
+            "What it changed lies in your tree, not committed; nothing of it is lost.".to_owned()
+        } else {
+            format!("Its work is on the branch `{}`; nothing of it is lost.", self.work.branch)
+        };
         reason.resolve = format!("agency task unblock {} --reason …", self.id);
         reason.evidence = vec![clip(why, 2000), self.work.last.clone()];
         tell::tell(self.it, &mut decision, Severity::Warning, reason);
@@ -363,6 +405,7 @@ impl<'a> Step<'a> {
     pub(super) fn failed(&self, effect: &Effect, kind: FailureKind, said: &str) -> Decision {
         match (effect, kind) {
             (Effect::Create { .. }, _) => remedy::failed(self, kind, said),
+            (Effect::Commit(_), FailureKind::Moved) if self.work.shared => self.to(Stage::Plan),
             (Effect::Merge(_), FailureKind::Moved) => self.to(Stage::Plan),
             (Effect::Merge(_), FailureKind::Busy) => {
                 let mut decision = self.it.builder();
@@ -381,6 +424,7 @@ impl<'a> Step<'a> {
         let mut decision = self.it.builder();
         let mut moves = Moves::new(self.it, self.now);
         let why = match self.it.limits.merge {
+            _ if self.work.shared => "verified in the owner's own tree".to_owned(),
             Some(_) => "verified and merged".to_owned(),
             None => format!(
                 "verified; not merged: the branch `{}` is left for a pull request",
@@ -398,11 +442,15 @@ impl<'a> Step<'a> {
     fn clear(&self) -> Decision {
         let mut decision = self.it.builder();
         decision.effect(Effect::Release { tree: self.tree() });
-        decision.effect(Effect::DropWorktree { name: self.work.tree.clone() });
-        if let Some(check) = &self.work.check {
+        if !self.work.shared {
+            decision.effect(Effect::DropWorktree { name: self.work.tree.clone() });
+        }
+        if let Some(check) = self.work.check.as_ref().filter(|_| !self.work.shared) {
             decision.effect(Effect::DropWorktree { name: check.tree.clone() });
         }
-        decision.remember(&format!("task/{}", self.id), Known { work: None, ..self.known.clone() });
+        let papers = self.work.papers.clone();
+        let known = Known { work: None, papers, ..self.known.clone() };
+        decision.remember(&format!("task/{}", self.id), known);
         decision.finish()
     }
 }
@@ -422,7 +470,9 @@ pub(super) fn owner_of<'a>(it: &'a Board, effect: &Effect, now: Now) -> Option<S
         } else if let Effect::Spawn(spawn) = effect {
             step.work.run.as_ref() == Some(&spawn.run)
         } else {
-            matches!(effect, Effect::Commit(planned) if planned.branch == step.work.branch)
+            let merge = step.work.check.as_ref().and_then(|check| check.merge.as_ref());
+            matches!(effect, Effect::Commit(planned) if planned.branch == step.work.branch
+                || merge.is_some_and(|merge| merge.id == planned.id))
         }
     };
     let working = it.index.memory.working.iter();

@@ -10,6 +10,8 @@ root=$(sed -n 's/^remediates: //p' "$task")
 root=${root:-$AGENCY_TASK}
 says() { grep -q "^title: .*$1" "$task"; }
 now=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+[ -e .env.test ] && cat .env.test >> "$HOME/copied"
+while [ -e "$HOME/wait" ]; do sleep 0.05; done
 [ -e "$HOME/slow" ] && sleep "$(cat "$HOME/slow")"
 
 if [ "$AGENCY_ROLE" = auditor ]; then
@@ -79,4 +81,4 @@ $reason
 $AGENCY_RUN
 REPORT
 # A builder cannot mark its own task.
-sed -i 's/^status: .*/status: DONE/' "$task"
+[ -e "$HOME/polite" ] || sed -i 's/^status: .*/status: DONE/' "$task"

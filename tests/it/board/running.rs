@@ -241,7 +241,8 @@ fn kills_of_the_daemon_lose_nothing_and_merge_nothing_twice() {
         .map(|(n, (id, _))| format!("{id}: {}", title(n)))
         .collect();
     let mut found = merges(&stage);
-    (wanted.sort(), found.sort());
+    wanted.sort();
+    found.sort();
     assert_eq!(found, wanted, "every branch once");
     assert_eq!(stage.git(&["status", "--porcelain"]), "", "every record is committed");
 }

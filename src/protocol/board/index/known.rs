@@ -152,6 +152,13 @@ impl Index {
         working.contains(id) || self.parent_of(id).is_some_and(|parent| working.contains(parent))
     }
 
+    /// We run it ourselves, in the owner's own tree.
+    pub(in crate::protocol::board) fn is_shared(&self, id: &TaskId) -> bool {
+        let id = self.parent_of(id).unwrap_or(id);
+        let work = self.memory.tasks.get(id).and_then(|known| known.work.as_ref());
+        self.memory.working.contains(id) && work.is_some_and(|work| work.shared)
+    }
+
     /// The highest number that any task ever had, as far as we know.
     pub(in crate::protocol::board) fn last_number(&self) -> u64 {
         let last = |ids: &mut dyn DoubleEndedIterator<Item = &TaskId>| {
