@@ -62,7 +62,6 @@ fn begin(it: &Board, now: Now) -> Option<Decision> {
     let mut moves = Moves::new(it, now);
     let known = moves.to(id, Status::InProgress, "its builder begins");
     known.scope = Some(task.scope.clone());
-    known.report = None;
     known.verified = None;
     let earlier = known.work.take();
     known.work = Some(earlier.map_or_else(
