@@ -142,6 +142,6 @@ fn document(fields: &[(&str, &str)], set: &Set, body: &str) -> String {
 
 /// Where a prompt asks for an answer: the last path in backticks with this ending.
 pub(crate) fn asked_for(prompt: &str, ending: &str) -> Option<String> {
-    let words = prompt.split('`').filter(|word| word.starts_with(".kodingx/outbox/"));
-    words.filter(|word| word.ends_with(ending)).next_back().map(str::to_owned)
+    let mut words = prompt.split('`').filter(|word| word.starts_with(".kodingx/outbox/"));
+    words.rfind(|word| word.ends_with(ending)).map(str::to_owned)
 }

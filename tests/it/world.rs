@@ -732,15 +732,13 @@ impl World {
                 let (branch, parent) = (branch.clone(), parent.clone());
                 let (message, date) = (message.clone(), *date);
                 let tree = self.keep_tree(tree);
-                let merged = None;
-                let author = None;
                 let planned = PlannedCommit {
                     id,
                     tree,
                     branch,
                     parent,
-                    merged,
-                    author,
+                    merged: None,
+                    author: None,
                     message,
                     date,
                     changes,

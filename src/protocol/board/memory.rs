@@ -351,10 +351,11 @@ impl Memory {
             ("task", id) => {
                 let id = TaskId::parse(id).expect("BUG: a memo in the journal must be readable");
                 let known: Option<Known> = read(value);
-                if known
-                    .as_ref()
-                    .is_some_and(|known| known.work.is_some() && known.status != Status::Blocked)
-                {
+                // One that is unblocked waits for its turn like any other, and takes nobody's place.
+                if known.as_ref().is_some_and(|known| {
+                    known.work.is_some()
+                        && !matches!(known.status, Status::Blocked | Status::Assigned)
+                }) {
                     self.working.insert(id.clone());
                 } else {
                     self.working.remove(&id);

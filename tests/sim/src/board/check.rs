@@ -79,7 +79,9 @@ impl Play {
         let begun = moves.iter().rev().find(|step| {
             step.task == id && step.to == "IN_PROGRESS" && step.from != "READY_FOR_REVIEW"
         });
-        self.tasks[id].assignee == PERSON || begun.is_some_and(|step| step.by_owner)
+        // One that we began ourselves once goes on by us.
+        let ours = self.world.runs.values().any(|run| run.spawn.task == id);
+        self.tasks[id].assignee == PERSON || begun.is_some_and(|step| step.by_owner && !ours)
     }
 
     pub(super) fn check(&mut self) {

@@ -1,0 +1,197 @@
+//! What a report costs on a small and on a very large board, side by side in one run: from the builder's close of its report to the
+//! auditor's first instruction. Machines are noisy, so only the ratio means something. `cargo bench --bench board` prints it; a
+//! number after `--` is the size of the large board.
+#![expect(clippy::print_stdout, reason = "a benchmark prints")]
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const AGENT: &str = "--agent";
+const SMALL: usize = 10;
+const LARGE: usize = 100_000;
+/// Tasks that are built, one after the other; the first ones warm all caches.
+const MEASURED: usize = 14;
+const WARM: usize = 3;
+const DAY: &str = "2026-01-01";
+
+fn main() {
+    let word = std::env::args().nth(1).unwrap_or_default();
+    if word == AGENT {
+        return act();
+    }
+    let large = word.parse().unwrap_or(LARGE);
+    println!(
+        "From the builder's close of its report to the auditor's first instruction (medians)\n"
+    );
+    let few = line(SMALL, measure(SMALL));
+    let many = line(large, measure(large));
+    let ratio = many.as_secs_f64() / few.as_secs_f64();
+    println!("\n  {:<24} {ratio:>9.2} ×  (goal: at most 1.2×)", "ratio");
+}
+
+fn line(tasks: usize, time: Duration) -> Duration {
+    println!("  {:<24} {:>9.2} ms", format!("{tasks} other tasks"), time.as_secs_f64() * 1e3);
+    time
+}
+
+struct Stage {
+    dir: tempfile::TempDir,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let stage = Self { dir };
+        std::fs::create_dir_all(stage.at("home")).expect("a temporary folder is writable");
+        let program = std::env::current_exe().expect("a running program has a path");
+        let command = format!("[{}, {AGENT}, {}]", program.display(), stage.notes().display());
+        let agent = format!("{{ command: {command}, retries: 0 }}");
+        let text = format!(
+            "agents:\n  claude-code: {agent}\n  gemini: {agent}\nboard: {{ auditor: gemini, disk_floor: 1MiB }}\n"
+        );
+        std::fs::write(stage.at("agency.yaml"), text).expect("a temporary folder is writable");
+        stage
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn notes(&self) -> PathBuf {
+        self.at("notes")
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.at("repo").join(path);
+        std::fs::create_dir_all(path.parent().unwrap_or(&path)).expect("a folder is writable");
+        std::fs::write(path, text).expect("a temporary folder is writable");
+    }
+
+    fn git(&self, words: &[&str]) {
+        let names =
+            ["-c", "user.name=Owner", "-c", "user.email=owner@example.com", "-c", "gc.auto=0"];
+        let status =
+            Command::new("git").args(names).args(words).current_dir(self.at("repo")).status();
+        assert!(status.is_ok_and(|status| status.success()), "git {words:?}");
+    }
+
+    fn agency(&self, words: &[&str]) {
+        let status = Command::new(env!("CARGO_BIN_EXE_agency"))
+            .args(words)
+            .current_dir(self.at("repo"))
+            .env("HOME", self.at("home"))
+            .env("AGENCY_STATE_DIR", self.at("state"))
+            .env("AGENCY_CONFIG", self.at("agency.yaml"))
+            .env("AGENCY_LOG", "error")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .status();
+        assert!(status.is_ok_and(|status| status.success()), "agency {words:?}");
+    }
+}
+
+fn measure(others: usize) -> Duration {
+    let stage = Stage::new();
+    let profile = "name: tiny\ndescription: one check\ncommands:\n  - \"true\"\n";
+    stage.write("README.md", "a shop\n");
+    stage.write(".kodingx/dod/profiles/tiny.yml", profile);
+    // Work of years: done, by others, and known to the board from its beginning.
+    for number in 0..others {
+        let day = format!("2025-{:02}-{:02}", 1 + number / 28 % 12, 1 + number % 28);
+        let id = 1000 + number;
+        let path = format!(".kodingx/inbox/someone/{day}/T{id:04}-0900-done-long-ago.md");
+        stage.write(&path, &task(id, "someone", "DONE", None));
+    }
+    stage.git(&["init", "--quiet", "--initial-branch=main"]);
+    stage.agency(&[
+        "init",
+        "--orchestrator",
+        "other",
+        "--builders",
+        "claude-code",
+        "--timezone",
+        "UTC",
+    ]);
+    stage.git(&["add", "README.md", ".kodingx/agency.json", ".kodingx/dod"]);
+    stage.git(&["commit", "--quiet", "-m", "a board"]);
+    for number in 1..=MEASURED {
+        let path = format!(".kodingx/inbox/claude-code/{DAY}/T{number:04}-0900-now.md");
+        let before = (number > 1).then(|| number - 1);
+        stage.write(&path, &task(number, "claude-code", "NEW", before));
+    }
+    stage.agency(&["run", "--once"]);
+    median(&times(&stage.notes()))
+}
+
+fn task(id: usize, assignee: &str, status: &str, before: Option<usize>) -> String {
+    let before = before.map(|id| format!("T{id:04}")).unwrap_or_default();
+    format!(
+        "---\nid: T{id:04}\ntitle: A task of ordinary length\npriority: P2\nstatus: {status}\nassignee: {assignee}\n\
+         created_at: 2026-01-01T09:00:00Z\ndod_profile: tiny\nscope:\n  must_touch: []\n  may_touch: [\"src/**\"]\n  \
+         must_not_touch: []\ndepends_on: [{before}]\nacceptance: [\"it works\", \"it is tested\"]\n---\n\n## Problem\n\
+         What is to be done, in a paragraph that is as long as people write them, so that a file has its usual size.\n"
+    )
+}
+
+/// For each task: when its report was closed, and when its auditor began.
+fn times(notes: &Path) -> Vec<Duration> {
+    let text = std::fs::read_to_string(notes).expect("the agents have written");
+    let mut closed: BTreeMap<&str, u128> = BTreeMap::new();
+    let mut times = Vec::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [role, task, begun, end] = words[..] else { panic!("four words: {line}") };
+        let number = |word: &str| word.parse::<u128>().expect("a number");
+        match role {
+            "builder" => drop(closed.insert(task, number(end))),
+            _ => times.push(number(begun) - closed[task]),
+        }
+    }
+    assert_eq!(times.len(), MEASURED, "every task was audited once");
+    times.into_iter().skip(WARM).map(|time| Duration::from_nanos(time as u64)).collect()
+}
+
+fn median(times: &[Duration]) -> Duration {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// Nanoseconds on a clock that all processes share.
+fn clock() -> u128 {
+    let clock = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
+        .expect("every Linux has this clock");
+    Duration::from(clock).as_nanos()
+}
+
+/// The builder and the auditor: each notes its first instruction, writes its answer, notes the close, exits.
+fn act() {
+    let begun = clock();
+    let notes = std::env::args().nth(2).expect("the notes' path is the second argument");
+    let told = |name: &str| std::env::var(name).expect("the daemon tells every agent");
+    let (role, agent, task) = (told("AGENCY_ROLE"), told("AGENCY_AGENT"), told("AGENCY_TASK"));
+    let (ending, fields) = if role == "auditor" {
+        ("audit", "verdict: PASS\nfindings: []\n".to_owned())
+    } else {
+        std::fs::create_dir_all("src").expect("the tree is writable");
+        std::fs::write(format!("src/{task}.txt"), &task).expect("the tree is writable");
+        let at = "2026-01-01T09:00:00Z";
+        let fields = format!(
+            "status: READY_FOR_REVIEW\nstarted_at: {at}\nfinished_at: {at}\nchanges:\n  files_modified: []\ncommands_run: []\n\
+             verification:\n  dod_passed: true\nrisks: []\n"
+        );
+        ("report", fields)
+    };
+    let folder = format!(".kodingx/outbox/{agent}/{DAY}");
+    std::fs::create_dir_all(&folder).expect("the tree is writable");
+    let text = format!("---\ntask_id: {task}\nagent: {agent}\n{fields}---\n\n## Summary\nDone.\n");
+    let path = format!("{folder}/{task}-0900-now-{ending}.md");
+    std::fs::write(path, text).expect("the tree is writable");
+    let closed = clock();
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(notes);
+    let line = format!("{role} {task} {begun} {closed}\n");
+    file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the notes are writable");
+}
