@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read as _;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 
 /// Enough of a task file to find its status in, and where nearly every one says it.
@@ -142,7 +143,7 @@ pub(crate) fn counts(root: &Path) -> Option<Counts> {
 }
 
 /// The folders of all days of all agents.
-pub(super) fn days(inbox: &Path) -> Vec<PathBuf> {
+fn days(inbox: &Path) -> Vec<PathBuf> {
     let dates = |(_, dir): (String, PathBuf)| folders(&dir).into_iter().map(|(_, dir)| dir);
     folders(inbox).into_iter().flat_map(dates).collect()
 }
@@ -156,7 +157,8 @@ pub(super) fn each_day<T: Send>(days: &[PathBuf], look: impl Fn(&Path) -> T + Sy
             .chunks(share)
             .map(|days| scope.spawn(move || days.iter().map(|day| look(day)).collect::<Vec<T>>()))
             .collect();
-        threads.into_iter().filter_map(|thread| thread.join().ok()).flatten().collect()
+        let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+        joined.flat_map(|found| found.unwrap_or_else(|panic| resume_unwind(panic))).collect()
     })
 }
 

@@ -9,7 +9,7 @@ use crate::protocol::board::manifest::IdStrategy;
 use crate::protocol::board::names::{NUMBER_MAX, TaskId, number_of, task_path};
 use crate::protocol::board::task::{self, NewTask};
 use crate::store::{self, FolderLock};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long a command waits for the others that make tasks.
@@ -34,8 +34,10 @@ impl<'a> Maker<'a> {
         };
         let mut highest = super::archive::last_id(&place.root)?;
         if place.manifest.ids == IdStrategy::Sequential {
-            let days = inspect::days(&inbox);
-            highest = inspect::each_day(&days, look).into_iter().max().unwrap_or(0).max(highest);
+            let days = days(&inbox).map_err(unreadable)?;
+            for found in inspect::each_day(&days, look) {
+                highest = highest.max(found.map_err(unreadable)?);
+            }
         }
         Ok(Self { place, highest, _lock: lock })
     }
@@ -103,11 +105,35 @@ impl<'a> Maker<'a> {
     }
 }
 
+/// A number that we cannot see may be taken.
+fn unreadable(error: std::io::Error) -> Refused {
+    Refused(format!(
+        "a folder of the inbox cannot be read, so no id is sure to be new: {error} (AG-05)"
+    ))
+}
+
+/// The folders of all days, or none where one cannot be looked into.
+fn days(inbox: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut days = Vec::new();
+    for agent in std::fs::read_dir(inbox)? {
+        let agent = agent?;
+        if !agent.file_type()?.is_dir() {
+            continue;
+        }
+        for day in std::fs::read_dir(agent.path())? {
+            let day = day?;
+            days.extend(day.file_type()?.is_dir().then(|| day.path()));
+        }
+    }
+    Ok(days)
+}
+
 /// The highest number of a day. What a command left behind that was ended while it wrote is swept up on the way: its
 /// folder's lock says that nobody writes there now.
-fn look(day: &Path) -> u64 {
+fn look(day: &Path) -> std::io::Result<u64> {
     let mut highest = 0;
-    for entry in std::fs::read_dir(day).into_iter().flatten().flatten() {
+    for entry in std::fs::read_dir(day)? {
+        let entry = entry?;
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         highest = highest.max(number_of(name).unwrap_or(0));
@@ -118,5 +144,5 @@ fn look(day: &Path) -> u64 {
             drop(std::fs::remove_file(entry.path()));
         }
     }
-    highest
+    Ok(highest)
 }

@@ -112,12 +112,13 @@ fn list(
     } else {
         let mut table = show::table(&["id", "status", "prio", "assignee", "title"]);
         for (_, task) in &tasks {
+            let title = show::plain(&task.title);
             let row = [
                 task.id.as_str(),
                 task.status.word(),
                 task.priority.word(),
                 &task.assignee,
-                &task.title,
+                &title,
             ];
             table.add_row(row);
         }

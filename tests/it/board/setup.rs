@@ -12,6 +12,17 @@ fn files(stage: &Stage) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
+/// §5, beside the defaults.
+const FIELDS: [&str; 7] = [
+    "protocol",
+    "project",
+    "created_at",
+    "license_mode",
+    "orchestrator",
+    "builders",
+    "task_id_strategy",
+];
+
 // covers: AG-01, AG-02, AG-24, AG-33
 #[test]
 fn init_makes_the_whole_layout_once() {
@@ -56,15 +67,7 @@ fn init_makes_the_whole_layout_once() {
     }
     let manifest: serde_json::Value =
         serde_json::from_slice(&made[".kodingx/agency.json"]).unwrap();
-    for field in [
-        "protocol",
-        "project",
-        "created_at",
-        "license_mode",
-        "orchestrator",
-        "builders",
-        "task_id_strategy",
-    ] {
+    for field in FIELDS {
         assert!(!manifest[field].is_null(), "no {field}");
     }
     assert_eq!(
@@ -250,10 +253,16 @@ fn what_cannot_be_written_whole_is_not_begun() {
         assert_eq!(files(&stage), before, "{path}: nothing is left half done");
         assert!(!stage.repo().join(".kodingx").exists());
     }
-    let stage = Stage::new("exit 0");
-    std::os::unix::fs::symlink(stage.at("home"), stage.repo().join(".kodingx")).unwrap();
-    assert_eq!(stage.agency(&["init", "--builders", "codex"]).code, 1);
-    assert_eq!(std::fs::read_dir(stage.at("home")).unwrap().count(), 0);
+    for link in [".kodingx", ".kodingx/verify"] {
+        let stage = Stage::new("exit 0");
+        let at = stage.repo().join(link);
+        std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(stage.at("home"), at).unwrap();
+        let before = files(&stage);
+        assert_eq!(stage.agency(&["init", "--builders", "codex"]).code, 1, "{link}");
+        assert_eq!(std::fs::read_dir(stage.at("home")).unwrap().count(), 0, "{link}");
+        assert_eq!(files(&stage), before, "{link}");
+    }
 }
 
 // covers: AG-22
@@ -340,6 +349,7 @@ fn a_minimal_board_grows_part_by_part() {
     );
     stage.ok(&["upgrade", "--add", "dod-profiles"]);
     assert!(stage.read(".kodingx/dod/profiles/rust.yml").unwrap().contains("cargo test"));
+    assert!(stage.ok(&["upgrade", "--add", "verify"]).contains("new      .kodingx/verify/"));
     assert_eq!(stage.agency(&["upgrade", "--add", "everything"]).code, 2);
     assert_eq!(stage.agency(&["upgrade"]).code, 2);
     stage.ok(&["upgrade", "--full"]);

@@ -65,8 +65,11 @@ impl<'a> Scribe<'a> {
             self.write(&planned.path, &planned.text, existing)?;
         }
         for folder in scaffold::folders(order.manifest, order.parts) {
+            self.refuse_link(&folder)?;
             if self.pen == Pen::Ink {
+                let is_new = self.root.join(&folder).symlink_metadata().is_err();
                 super::super::folder(self.root, &folder)?;
+                self.done.extend(is_new.then(|| (format!("{folder}/"), "new")));
             }
         }
         if order.adapters {
@@ -75,6 +78,18 @@ impl<'a> Scribe<'a> {
         if order.ci {
             let text = scaffold::workflow(&order.manifest.header());
             self.write(scaffold::WORKFLOW, &text, Existing::Keep)?;
+        }
+        Ok(())
+    }
+
+    fn refuse_link(&self, folder: &str) -> anyhow::Result<()> {
+        let mut at = self.root.to_owned();
+        for name in folder.split('/') {
+            at.push(name);
+            if at.symlink_metadata().is_ok_and(|meta| !meta.is_dir()) {
+                let at = at.display();
+                return Err(Refused(format!("`{at}` is not a folder; nothing was changed")).into());
+            }
         }
         Ok(())
     }
