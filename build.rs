@@ -1,6 +1,5 @@
 //! Which commit a release was built from, for `agency --version`. The same sources give the same words: no time, no host, no
 //! path; and without git, or inside somebody else's repository, the version stands alone.
-#![expect(clippy::print_stdout, reason = "so a build script speaks to cargo")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -16,9 +16,16 @@ use crate::model::Timestamp;
 use crate::store::lock::{Acquired, Lock, LockError};
 use host::Host;
 use identity::Site;
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 use record::Record;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A daemon that was killed while it started a program leaves its lock to that child, until the child has become the program.
+const LEFT_MAX: Duration = Duration::from_secs(5);
 
 /// A repository that is ours alone as long as this value lives, whatever state directory others use.
 #[derive(Debug)]
@@ -162,13 +169,27 @@ fn take_lock(
     let pid = std::process::id();
     let state = state_dir.path().display();
     let words = format!("pid {pid} on {}, state dir {state}, since {since}", host.name);
-    match Lock::try_acquire(&site.folder.join("lock"), &words)? {
+    let path = site.folder.join("lock");
+    let mut acquired = Lock::try_acquire(&path, &words)?;
+    if matches!(&acquired, Acquired::Busy { holder } if is_gone(holder, host)) {
+        acquired = Lock::acquire_within(&path, &words, LEFT_MAX)?;
+    }
+    match acquired {
         Acquired::Held(lock) => Ok(lock),
         Acquired::Busy { holder } => {
             let holder = if holder.is_empty() { "another process".to_owned() } else { holder };
             Err(RepositoryError::Busy { path: site.root.clone(), holder })
         }
     }
+}
+
+/// The holder's own words name a process of this machine that is no more. A forged one costs us the wait and nothing else.
+fn is_gone(holder: &str, host: &Host) -> bool {
+    let Some(words) = holder.strip_prefix("pid ") else { return false };
+    let Some((pid, place)) = words.split_once(" on ") else { return false };
+    let pid = pid.parse::<i32>().ok().filter(|pid| *pid > 0).map(Pid::from_raw);
+    let is_here = place.split(',').next() == Some(host.name.as_str());
+    is_here && pid.is_some_and(|pid| kill(pid, None) == Err(Errno::ESRCH))
 }
 
 type Opened = (Places, Record, Origin);

@@ -242,6 +242,35 @@ fn without_git_the_identity_lies_in_the_folder() {
     assert_eq!(id.trim(), repository.places().id.to_string());
 }
 
+// covers: DM-06, DM-07
+#[test]
+fn what_a_killed_daemon_leaves_for_a_moment_is_waited_for() {
+    let world = World::new();
+    let root = world.repo("shop");
+    drop(world.open("shop"));
+    let mut child = Command::new("true").spawn().unwrap();
+    let (pid, host) = (child.id(), Host::this().name);
+    child.wait().unwrap();
+    let path = root.join(".git/agency/lock");
+    let words = |pid: u32| format!("pid {pid} on {host}, state dir /x, since 2026-01-01T00:00:00Z");
+    let held = |words: &str| match Lock::try_acquire(&path, words).unwrap() {
+        Acquired::Held(lock) => lock,
+        Acquired::Busy { holder } => panic!("held by {holder}"),
+    };
+    // As a child between its fork and its exec holds it.
+    let left = held(&words(pid));
+    let (sender, receiver) = std::sync::mpsc::channel::<()>();
+    let child = std::thread::spawn(move || {
+        receiver.recv_timeout(Duration::from_millis(100)).ok();
+        drop(left);
+    });
+    drop(world.open("shop"));
+    drop(sender);
+    child.join().unwrap();
+    let _alive = held(&words(std::process::id()));
+    assert!(open(&root, &world.state()).is_err(), "the living one keeps it");
+}
+
 #[test]
 fn a_removed_lock_shows() {
     let world = World::new();

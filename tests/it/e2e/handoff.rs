@@ -1,14 +1,13 @@
-//! The relay with the real program: the flow of the spec, questions and answers, priorities, and kills at any moment.
+//! The relay with the real program: the flow of the spec, questions and answers, priorities; `kills` adds kills at any moment.
 
-use super::stage::{Stage, wait_until};
+mod kills;
+
+use super::stage::Stage;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
-use std::time::Duration;
 
 const RELAY: &str = include_str!("../agents/relay.sh");
-/// Handoffs that see kills; `AGENCY_TRIALS=200` is the full number.
-const EVERYDAY: usize = 8;
 
 /// Every message, by its id: its folder and its document.
 fn messages(stage: &Stage) -> BTreeMap<String, Vec<(String, Value)>> {
@@ -294,80 +293,4 @@ fn the_metrics_endpoint_answers_on_the_control_socket() {
         assert!(text.contains(&format!("\n{name}{{repo=")), "{name} is missing in {text}");
     }
     assert_eq!(daemon.stop(), 0);
-}
-
-// covers: HO-02, HO-03, HO-06, DM-06
-#[test]
-fn kills_of_daemon_and_agents_lose_no_message_and_deliver_none_twice_uncounted() {
-    let trials = std::env::var("AGENCY_TRIALS").ok().and_then(|text| text.parse().ok());
-    // A fix iteration is two handoffs; the plan and the first review are two more.
-    let fixes = trials.unwrap_or(EVERYDAY).min(200).div_ceil(2).saturating_sub(1).max(1);
-    let stage = Stage::new(RELAY);
-    stage.configure_agents("retries: 20, backoff: 20ms", "handoff: { max_iterations: 1000 }\n");
-    std::fs::write(stage.at("home/fixes"), fixes.to_string()).unwrap();
-    std::fs::write(stage.at("home/slow"), "0.1").unwrap();
-    stage.ok(&["handoff", "start", "Add user auth"]);
-    let mut dice = 7_u64;
-    let mut roll = |limit: u64| {
-        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (dice >> 33) % limit
-    };
-    let mut agents_killed = 0;
-    for _ in 0..4 * fixes {
-        let daemon = stage.start();
-        // Moments that no two tries share; a kill while the daemon starts is as good as any.
-        std::thread::sleep(Duration::from_millis(30 + roll(400)));
-        if roll(2) == 0 && agents_killed < 2 * fixes {
-            let alive = wait_until(Duration::from_millis(500), || {
-                let runs = stage.json(&["runs", "--json"]);
-                let alive = runs.as_array()?.iter().find(|run| run["state"] == "running")?.clone();
-                i32::try_from(alive["pid"].as_i64()?).ok()
-            });
-            let kill = |pid| {
-                nix::sys::signal::kill(
-                    nix::unistd::Pid::from_raw(pid),
-                    nix::sys::signal::Signal::SIGKILL,
-                )
-            };
-            agents_killed += usize::from(alive.is_some_and(|pid| kill(pid).is_ok()));
-        }
-        daemon.kill();
-    }
-    assert_eq!(stage.start_with(&["--once"]).wait(), 0, "{}", stage.daemon_log());
-    let said = stage.ok(&["escalations", "--all"]);
-    assert_eq!(state(&stage)["current_workflow"]["status"], "completed", "{said}");
-    let all = messages(&stage);
-    let handoffs = all.values().filter(|places| {
-        !matches!(places[0].1["type"].as_str().unwrap(), "completion" | "escalation")
-    });
-    assert_eq!(handoffs.count(), 2 + 2 * fixes, "every handoff once: {said}");
-    for (id, places) in &all {
-        assert_eq!((places.len(), places[0].0.as_str()), (1, "completed"), "{id}");
-    }
-    let events = events(&stage);
-    let of = |name: &str| {
-        let mut runs: BTreeMap<String, usize> = BTreeMap::new();
-        for event in events.iter().filter(|event| event["event"] == name) {
-            *runs.entry(event["context"]["run"].as_str().unwrap().to_owned()).or_default() += 1;
-        }
-        runs
-    };
-    let (started, completed, failed) =
-        (of("agent_started"), of("agent_completed"), of("error_occurred"));
-    assert!(started.values().all(|times| *times == 1), "no run began twice");
-    assert_eq!(
-        completed.len(),
-        3 + 2 * fixes,
-        "each handoff and the plan was brought to its end once"
-    );
-    assert_eq!(
-        started.len(),
-        completed.len() + failed.len(),
-        "every further delivery is a counted retry"
-    );
-    eprintln!(
-        "{} handoffs, {agents_killed} agents killed, {} retries",
-        2 + 2 * fixes,
-        failed.len()
-    );
 }
