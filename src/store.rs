@@ -28,7 +28,8 @@ pub use copy::{Copied, copy};
 pub use edit::{EditError, Edited, FolderLock, edit};
 pub use error::StoreError;
 pub use journal::{
-    Durability, Head, Journal, LINE_MAX, Opened, Record, SEGMENT_MAX, Verified, tail, verify,
+    Durability, Head, Journal, LINE_MAX, Opened, Record, SEGMENT_MAX, Verified, latest, tail,
+    verify,
 };
 pub use quarantine::{KEEP_MAX, Quarantine, QuarantineEntry};
 pub use relocate::{Relocated, Relocation, relocate};
