@@ -71,16 +71,17 @@ fn judge_next(
 /// Git is held, or it cannot say. A commit that is gone was rewritten; everything else is for the owner to look at.
 fn no_answer(it: &Codifica, accepted: &Accepted, head: &CommitId, fact: &Fact) -> Decision {
     let mut decision = it.builder();
-    match fact {
-        Fact::GitHeld(said) => tell::hold_git(it, &mut decision, said),
-        Fact::Unknown(_) if *head != accepted.commit => return rewritten(it, accepted, head),
-        fact => {
-            let why = if let Fact::Unknown(why) = fact { why.as_str() } else { "there is none" };
-            let mut word = Word::new("DM-10", GIT, format!("git does not answer: {why}"));
-            word.resolve = "put it right, then agency resume".to_owned();
-            tell::hold(it, &mut decision, word);
-        }
+    if let Fact::GitHeld(said) = fact {
+        tell::hold_git(it, &mut decision, said);
+        return decision.finish();
     }
+    let why = if let Fact::Unknown(why) = fact { why.as_str() } else { "there is none" };
+    if matches!(fact, Fact::Unknown(_)) && *head != accepted.commit {
+        return rewritten(it, accepted, head);
+    }
+    let mut word = Word::new("DM-10", GIT, format!("git does not answer: {why}"));
+    word.resolve = "put it right, then agency resume".to_owned();
+    tell::hold(it, &mut decision, word);
     decision.finish()
 }
 
