@@ -33,7 +33,7 @@ mod usage;
 pub use executor::{CancelOutcome, Executor, Held, HeldState, RunError, Ticket};
 pub use exit::{ExitRecord, How};
 pub use folder::Folder;
-pub use inside::run_around;
+pub use inside::{folder_around, run_around};
 pub use launch::{Launcher, NoAgent};
 pub use local::LocalExecutor;
 pub use logs::tail;

@@ -30,7 +30,8 @@ pub use create::{Created, carry, create};
 pub use edit::{EditError, Edited, FolderLock, edit, is_temporary};
 pub use error::StoreError;
 pub use journal::{
-    Durability, Head, Journal, LINE_MAX, Opened, Record, SEGMENT_MAX, Verified, tail, verify,
+    Durability, Head, Journal, LINE_MAX, Opened, Record, SEGMENT_MAX, Verified, latest, tail,
+    verify,
 };
 pub use quarantine::{KEEP_MAX, Quarantine, QuarantineEntry};
 pub use relocate::{Relocated, Relocation, relocate};

@@ -17,7 +17,7 @@ mod status;
 mod trust;
 
 pub use open::{OpenError, Settings, Stranger};
-pub use remembered::remembered;
+pub use remembered::{pinned, remembered};
 pub use status::{ProtocolStatus, RepoStatus};
 
 use crate::apply::{Applied, Hands, Later};

@@ -12,7 +12,8 @@ mod who;
 pub(super) use audit::{Args as AuditArgs, run as audit};
 
 use super::context::Context;
-use super::exit::Exit;
+use super::exit::{Exit, Refused};
+use crate::git::GitError;
 
 #[derive(clap::Subcommand)]
 pub(super) enum Verb {
@@ -40,6 +41,17 @@ pub(super) enum Verb {
 }
 
 pub(super) fn run(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
+    give(context, verb).map_err(|error| match error.downcast_ref() {
+        Some(GitError::Held { changes }) => Refused(format!(
+            "git is held, and nothing was changed: {} (SE-01)\nhint: the owner looks at it and says `agency trust`",
+            changes.join("; ")
+        ))
+        .into(),
+        _ => error,
+    })
+}
+
+fn give(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
     use crate::protocol::codifica::Action;
     match verb {
         Verb::List(args) => look::list(context, &args),

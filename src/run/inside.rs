@@ -1,6 +1,9 @@
 //! Is a process part of a run? Agents may not use the owner's verbs (SE-04). It trusts no variable alone: a run's shim is
 //! the ancestor of everything that the run started, whatever that did to its environment or session.
 
+use super::Folder;
+use std::path::PathBuf;
+
 /// The deepest tree of processes that is walked.
 const DEPTH: usize = 256;
 
@@ -24,17 +27,36 @@ fn named_by_environment(pid: i32) -> Option<String> {
 }
 
 fn named_by_shim(pid: i32) -> Option<String> {
+    let folder = shim_folder(pid)?;
+    Some(folder.file_name().unwrap_or_default().to_string_lossy().into_owned())
+}
+
+/// The folder of the run whose shim this process is.
+fn shim_folder(pid: i32) -> Option<PathBuf> {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let mut words = line.split(|&byte| byte == 0).map(String::from_utf8_lossy);
     let (program, verb, folder) = (words.next()?, words.next()?, words.next()?);
     let ours = program.rsplit('/').next() == Some("agency") && verb == "shim";
-    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     if ours && folder == super::spare::WAIT {
         // It was told its run later, and works in that folder.
-        let dir = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
-        return Some(name(&dir.to_string_lossy()));
+        return std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
     }
-    ours.then(|| name(&folder))
+    ours.then(|| PathBuf::from(folder.into_owned()))
+}
+
+/// The folder of the run that `pid` belongs to, as far as a shim shows it. The outermost one counts: what a run puts between
+/// its shim and us may look like anything.
+pub fn folder_around(pid: u32) -> Option<Folder> {
+    let mut at = i32::try_from(pid).ok()?;
+    let mut found = None;
+    for _ in 0..DEPTH {
+        found = shim_folder(at).or(found);
+        match super::tree::parent(at).filter(|&parent| parent > 1) {
+            Some(parent) => at = parent,
+            None => break,
+        }
+    }
+    found.map(Folder::new)
 }
 
 #[cfg(test)]

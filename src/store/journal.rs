@@ -11,7 +11,7 @@ mod segment;
 
 pub use anchor::Head;
 pub use line::{LINE_MAX, Record};
-pub use read::{Verified, tail, verify};
+pub use read::{Verified, latest, tail, verify};
 
 use super::{
     StoreError, Unsynced,

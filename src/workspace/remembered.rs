@@ -1,9 +1,19 @@
 //! What a journal says that a protocol remembers, for those who only look. It opens no workspace.
 
 use super::record::Entry;
+use crate::git::Pin;
 use crate::store::Record;
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// What the owner last trusted git with here (SE-01); `None`: nobody was asked yet.
+pub fn pinned(records: &[Record]) -> Option<Pin> {
+    records.iter().rev().find_map(|record| match Entry::join(&record.kind, &record.body) {
+        Ok(Entry::Pinned { pin, .. }) => Some(pin),
+        Ok(Entry::Snapshot(snapshot)) => snapshot.pin,
+        _ => None,
+    })
+}
 
 /// The protocol's memory at the end of these records. What this version cannot read is passed over.
 pub fn remembered(records: &[Record], protocol: &str) -> BTreeMap<String, Value> {

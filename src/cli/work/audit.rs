@@ -8,7 +8,7 @@ use super::look::as_json;
 use crate::git::{Repo, Touching};
 use crate::model::{Change, RelPath};
 use crate::protocol::codifica::{
-    Board, Config, FILE, Finding, STATE_MAX, actor_of, is_image, judge, judge_changes,
+    Board, Config, FILE, Finding, STATE_MAX, actor_of, is_image, judge, judge_commit,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -98,13 +98,14 @@ impl Walk<'_> {
     async fn step(&mut self, commit: &Touching) -> anyhow::Result<Vec<Finding>> {
         let actor = actor_of(&commit.author, &self.config.rules.allowed_agents);
         let mut findings = Vec::new();
-        if actor.is_agent() && self.begun {
-            let images = commit.files.iter().filter(|(path, _)| is_image(path));
-            let changes: Vec<_> =
-                images.map(|(path, object)| self.change(path, object.as_deref())).collect();
-            findings.extend(judge_changes(&self.config, "", &changes));
-        }
+        let judged = |path: &RelPath| is_image(path) || path.as_str() == FILE;
+        let changed = commit.files.iter().filter(|(path, _)| judged(path));
+        let changes: Vec<_> =
+            changed.map(|(path, object)| self.change(path, object.as_deref())).collect();
         if !self.take(commit).await? {
+            if self.begun {
+                findings.extend(judge_commit(&self.board, &actor, &changes));
+            }
             return Ok(findings);
         }
         let mut paths: Vec<RelPath> =
@@ -114,6 +115,7 @@ impl Walk<'_> {
             paths.into_iter().map(|path| (path.clone(), self.files[&path].clone())).collect();
         let board = Board::read(&self.config, files);
         if self.begun {
+            findings.extend(judge_commit(&board, &actor, &changes));
             findings.extend(judge(&self.board, &board, &actor));
         }
         findings.retain(Finding::is_violation);

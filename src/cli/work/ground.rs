@@ -8,6 +8,10 @@ use crate::git::Repo;
 use crate::model::{CommitId, FileState, RelPath};
 use crate::protocol::codifica::{Board, Config, FILE, Finding, STATE_MAX};
 use crate::read;
+use crate::repository::Repository;
+use crate::run::folder_around;
+use crate::store;
+use crate::workspace::pinned;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,17 +49,18 @@ impl Ground {
             ground.git = ground.runtime.block_on(Repo::open(&main))?;
             ground.root = main;
         }
-        ground.guard()?;
+        ground.guard(context)?;
         Ok(ground)
     }
 
-    /// Whoever gives a command here does so with their own rights, so what git finds now counts (SE-01).
-    fn guard(&mut self) -> anyhow::Result<()> {
+    /// SE-01: git runs only as the owner trusted it for the daemon. Where no daemon was ever at work, what is there counts.
+    fn guard(&mut self, context: &Context) -> anyhow::Result<()> {
         let Some(git) = &self.git else { return Ok(()) };
+        let pin = journal(context, git).and_then(|journal| pinned(&store::latest(&journal)));
         let name = format!("agency-work-{}", uuid::Uuid::new_v4().simple());
         let vault = std::env::temp_dir().join(name);
         std::fs::DirBuilder::new().mode(0o700).create(&vault)?;
-        git.guard(vault.clone(), None)?;
+        git.guard(vault.clone(), pin)?;
         self.vault = Some(vault);
         Ok(())
     }
@@ -177,6 +182,16 @@ impl Ground {
         let bytes = repo.objects(&ids, STATE_MAX).await?;
         Ok(Board::read(&config, paths.into_iter().zip(bytes).collect()))
     }
+}
+
+/// Our journal of this repository. A run does not know the daemon's state directory, but its own folder lies in it.
+fn journal(context: &Context, git: &Repo) -> Option<PathBuf> {
+    if let Some(run) = folder_around(std::process::id()) {
+        return run.path().ancestors().nth(2).map(|state| state.join("journal"));
+    }
+    let state_dir = context.state_dir().ok()?;
+    let places = Repository::look(git.root(), Some(git.common_dir()), &state_dir).ok()??;
+    Some(places.journal())
 }
 
 fn main_root(git: &Repo) -> Option<PathBuf> {

@@ -4,7 +4,7 @@ use super::super::context::Context;
 use super::super::exit::{Misused, Refused};
 use crate::git::Author;
 use crate::protocol::codifica::{Actor, agent_name, is_name};
-use crate::run::run_around;
+use crate::run::{folder_around, run_around};
 
 #[derive(clap::Args, Clone)]
 pub(super) struct Who {
@@ -22,7 +22,6 @@ pub(super) struct Who {
 impl Who {
     pub(super) fn actor(&self, context: &Context) -> anyhow::Result<Actor> {
         let around = run_around(std::process::id());
-        let own = context.env.get("AGENCY_AGENT").and_then(|name| name.to_str());
         if self.as_human {
             return match around {
                 None => Ok(Actor::Human),
@@ -32,8 +31,9 @@ impl Who {
                 .into()),
             };
         }
-        let name = match (&self.agent, own) {
-            (Some(name), _) => name.as_str(),
+        let own = own_name(context);
+        let name = match (&self.agent, &own) {
+            (Some(name), _) => name,
             (None, Some(own)) => own,
             (None, None) => {
                 return Err(Misused(
@@ -43,18 +43,30 @@ impl Who {
             }
         };
         let name = read_agent(name)?;
-        match (around, own) {
-            (Some(run), Some(own)) if own != name => Err(Refused(format!(
-                "`agent:{own}` may not speak for `agent:{name}`: we are inside the run `{run}` (CD-10)"
-            ))
-            .into()),
-            _ => Ok(Actor::Agent(name)),
+        match around {
+            None => Ok(Actor::Agent(name)),
+            Some(_) if own.as_ref() == Some(&name) => Ok(Actor::Agent(name)),
+            Some(run) => {
+                let own = own.unwrap_or_else(|| "nobody that we know".to_owned());
+                Err(Refused(format!(
+                    "`agent:{own}` may not speak for `agent:{name}`: we are inside the run `{run}` (CD-10)"
+                ))
+                .into())
+            }
         }
     }
 
     pub(super) fn session(&self, context: &Context) -> Option<String> {
         let run = context.env.get("AGENCY_RUN").and_then(|run| run.to_str());
         self.session.clone().or_else(|| run.map(str::to_owned))
+    }
+}
+
+/// Whose run we are in: as its own record says, which the run's environment cannot change; without a shim, as that says.
+fn own_name(context: &Context) -> Option<String> {
+    match folder_around(std::process::id()) {
+        Some(folder) => folder.intent().ok().map(|run| run.seat.to_string()),
+        None => context.env.get("AGENCY_AGENT").and_then(|name| name.to_str()).map(str::to_owned),
     }
 }
 

@@ -103,6 +103,19 @@ pub fn act(
     }
 }
 
+/// The edits of an action as they are written, allowed or not.
+#[cfg(test)]
+pub(super) fn edits(
+    board: &Board,
+    id: &str,
+    actor: &Actor,
+    action: &Action,
+    stamp: &Stamp,
+) -> Vec<Edit> {
+    let state = board.glance(id).map_or(State::Todo, |task| task.state);
+    Scribe { actor, stamp, state }.edits(board, id, action)
+}
+
 struct Scribe<'a> {
     actor: &'a Actor,
     stamp: &'a Stamp,

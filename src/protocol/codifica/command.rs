@@ -1,8 +1,9 @@
 //! The owner's commands to the keeper. The verbs of `agency work` change the files themselves and are not among them.
 
 use super::keeper::Codifica;
-use super::memory::{Accepted, Job, Stage};
+use super::memory::{Accepted, Hold, Job, Stage};
 use super::words::{Owner, State};
+use super::{announce, images};
 use crate::model::{Answer, Builder, Command, Decision, Effect, Now, RunId, Verb};
 
 pub(super) fn answer(it: &Codifica, _: Now) -> Option<Decision> {
@@ -12,7 +13,8 @@ pub(super) fn answer(it: &Codifica, _: Now) -> Option<Decision> {
         Verb::Adopt => adopt(it, &mut decision),
         Verb::Resume => resume(it, &mut decision),
         Verb::Stop => stop(it, &mut decision, command),
-        Verb::Init | Verb::Restore | Verb::Inject | Verb::Ack | Verb::Trust | Verb::Do => {
+        Verb::Trust => trust(it, &mut decision),
+        Verb::Init | Verb::Restore | Verb::Inject | Verb::Ack | Verb::Do => {
             no("Codifica has no such verb; `agency work --help` lists what it has")
         }
     };
@@ -41,20 +43,35 @@ fn adopt(it: &Codifica, decision: &mut Builder) -> Answer {
     if it.index.config().is_none() {
         return no("`codifica.json` cannot be read; `agency work validate` says why");
     }
-    decision.remember("accepted", Accepted { branch: branch.clone(), commit: commit.clone() });
-    let_go(it, decision, "adopted");
-    yes(format!(
+    let paths = it.index.state_paths();
+    let accepted = Accepted { branch: branch.clone(), commit: commit.clone(), paths };
+    decision.remember("accepted", accepted);
+    images::forget_all(it, decision);
+    let_go(it, decision, "adopted", |_| true);
+    let text = format!(
         "Codifica is kept from commit {} of `{branch}` on",
         &commit.as_str()[..12.min(commit.as_str().len())]
-    ))
+    );
+    announce::verb(it, decision, "adopt", &text);
+    yes(text)
 }
 
-fn let_go(it: &Codifica, decision: &mut Builder, how: &str) {
-    decision.remember("holds", Vec::<()>::new());
+fn let_go(it: &Codifica, decision: &mut Builder, how: &str, ends: fn(&Hold) -> bool) {
+    let (over, left): (Vec<_>, Vec<_>) = it.index.memory.holds.iter().cloned().partition(ends);
+    decision.remember("holds", left);
     decision.remember("epoch", it.index.memory.epoch + 1);
-    for hold in &it.index.memory.holds {
-        decision.effect(Effect::Resolve { cause: hold.cause.clone(), how: how.to_owned() });
+    for hold in over {
+        decision.effect(Effect::Resolve { cause: hold.cause, how: how.to_owned() });
     }
+}
+
+/// SE-01: the shell has pinned what git finds now; what waited for that goes on.
+fn trust(it: &Codifica, decision: &mut Builder) -> Answer {
+    let how = "the owner trusts what git finds here now";
+    let waited = it.index.memory.holds.iter().any(Hold::waits_for_trust);
+    let_go(it, decision, how, Hold::waits_for_trust);
+    announce::verb(it, decision, "trust", how);
+    yes(if waited { "Codifica goes on" } else { "Codifica did not wait for this" }.to_owned())
 }
 
 /// Tasks that our agents hold and that nobody works on are taken up again.
@@ -67,7 +84,7 @@ fn resume(it: &Codifica, decision: &mut Builder) -> Answer {
         decision.forget(&format!("rest/{agent}"));
     }
     let mut again = Vec::new();
-    if let Some(board) = it.index.board() {
+    if let Some(board) = it.index.ruling_board() {
         let roster = it.roster(board);
         for task in board.glances().filter(|task| task.state == State::InProgress) {
             let Owner::Agent(agent) = &task.owner else { continue };
@@ -84,7 +101,7 @@ fn resume(it: &Codifica, decision: &mut Builder) -> Answer {
         decision
             .remember(&format!("job/{id}"), Job { failures: 0, not_before: None, ..job.clone() });
     }
-    let_go(it, decision, "the owner resumed");
+    let_go(it, decision, "the owner resumed", |hold| !hold.waits_for_trust());
     yes(if again.is_empty() {
         "Codifica goes on".to_owned()
     } else {

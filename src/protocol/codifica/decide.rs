@@ -3,20 +3,22 @@
 use super::keeper::Codifica;
 use super::memory::Stage;
 use super::tell::{self, Word};
-use super::{FILE, command, dispatch, finish, history, watchful};
-use crate::model::{Deadline, Decision, Effect, Moment, Now, RunId};
+use super::{FILE, command, dispatch, draft, finish, history, watchful};
+use crate::model::{Deadline, Decision, Effect, FailureKind, Moment, Now, RunId};
 
 pub(super) fn decide(it: &Codifica, now: Now) -> Decision {
     if it.index.is_busy() {
         return Decision::default();
     }
-    let duties: [fn(&Codifica, Now) -> Option<Decision>; 8] = [
+    // What is committed is judged before anything is believed of it.
+    let duties: [fn(&Codifica, Now) -> Option<Decision>; 9] = [
         command::answer,
         failure,
-        finish::look_at_ends,
         unknown,
         contract_is_broken,
         history::judge_commits,
+        finish::look_at_ends,
+        draft::look,
         watchful::look,
         dispatch::go_on,
     ];
@@ -59,7 +61,7 @@ fn contract_is_broken(it: &Codifica, _: Now) -> Option<Decision> {
     let problem = match (it.index.config_problems(), it.index.unreadable()) {
         (Some(findings), _) => findings.iter().map(ToString::to_string).next(),
         (None, Some((path, found))) => Some(format!("`{path}` is {found}")),
-        (None, None) => None,
+        (None, None) => it.index.missing(),
     };
     let told = memory.holds.iter().find(|hold| hold.cause.subject == "contract");
     match (problem, told) {
@@ -94,11 +96,15 @@ fn failure(it: &Codifica, now: Now) -> Option<Decision> {
     if let Effect::Spawn(spawn) = effect {
         return dispatch::spawn_failed(it, spawn, failure, now);
     }
+    let mut decision = it.builder();
+    if failure.kind == FailureKind::GitHeld {
+        tell::hold_git(it, &mut decision, &failure.said);
+        return Some(decision.finish());
+    }
     let doing = effect.doing();
     let mut word = Word::new("DM-10", doing.clone(), format!("{doing} failed: {}", failure.said));
     word.evidence = vec![failure.said.clone()];
     word.resolve = "agency resume".to_owned();
-    let mut decision = it.builder();
     tell::hold(it, &mut decision, word);
     Some(decision.finish())
 }
@@ -106,8 +112,10 @@ fn failure(it: &Codifica, now: Now) -> Option<Decision> {
 /// The next moment at which time alone changes the answer. Stale claims are found by the regular looks.
 fn deadline(it: &Codifica, now: Now) -> Option<Deadline> {
     let memory = &it.index.memory;
+    let draft = draft::deadline(it).filter(|_| !memory.is_git_held());
     if !memory.holds.is_empty() {
-        return None;
+        let left = draft?.left(now)?;
+        return Some(Deadline { at: now.ticks.after(left), why: "an edit settles" });
     }
     let jobs = memory
         .jobs
@@ -119,7 +127,7 @@ fn deadline(it: &Codifica, now: Now) -> Option<Deadline> {
         .rests
         .values()
         .filter(|rest| rest.failures < dispatch::CLAIM_TRIES || rest.head.as_ref() != head);
-    let moments = jobs.chain(rests.map(|rest| rest.not_before));
+    let moments = jobs.chain(rests.map(|rest| rest.not_before)).chain(draft);
     let left = moments.filter_map(|moment: Moment| moment.left(now)).min()?;
     Some(Deadline { at: now.ticks.after(left), why: "try again" })
 }

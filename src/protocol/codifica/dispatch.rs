@@ -5,12 +5,12 @@ use super::branch::branch;
 use super::keeper::Codifica;
 use super::memory::{Job, Noting, Rest, Stage};
 use super::next::next;
-use super::prompt;
 use super::tell::{self, Word};
-use super::words::{OURSELVES, Owner, State};
+use super::words::{Actor, OURSELVES, Owner, State};
+use super::{finish, prompt};
 use crate::model::{
-    Builder, CommandLine, Decision, Effect, Event, Failure, Moment, NewWorktree, Now, Query, RunId,
-    Seat, Severity, Spawn, TreeRef,
+    Builder, CommandLine, Decision, Effect, Event, Fact, Failure, Moment, NewWorktree, Now, Query,
+    RunId, Seat, Severity, Spawn, TreeRef,
 };
 use std::time::Duration;
 
@@ -22,13 +22,23 @@ pub(super) const ROLE: &str = "builder";
 
 impl Job {
     pub(super) fn of(it: &Codifica, task: &str, agent: &str, stage: Stage) -> Self {
-        let board = it.index.board();
+        let board = it.index.ruling_board();
         let whole = board.and_then(|board| board.task(task)).and_then(Result::ok);
         let pattern = board.and_then(|board| board.config.rules.branch_pattern.clone());
         let branch = whole
             .map_or_else(|| format!("codifica/{task}"), |task| branch(pattern.as_deref(), &task));
         let (task, agent) = (task.to_owned(), agent.to_owned());
-        Self { task, agent, stage, failures: 0, not_before: None, branch, base: None, start: None }
+        Self {
+            task,
+            agent,
+            stage,
+            failures: 0,
+            not_before: None,
+            branch,
+            base: None,
+            start: None,
+            stopping: false,
+        }
     }
 
     /// The worktree's name: the task's id is a name already.
@@ -47,15 +57,10 @@ pub(super) fn remember(decision: &mut Builder, job: &Job) {
 
 pub(super) fn go_on(it: &Codifica, now: Now) -> Option<Decision> {
     let memory = &it.index.memory;
-    let at_home = memory.accepted.as_ref().is_some_and(|accepted| {
-        it.index.checkout.as_ref().is_some_and(|checkout| {
-            checkout.branch.as_ref() == Some(&accepted.branch) && checkout.busy.is_none()
-        })
-    });
-    if !memory.holds.is_empty() || !at_home {
+    if !memory.holds.is_empty() || !it.index.is_at_home() {
         return None;
     }
-    let board = it.index.board()?;
+    let board = it.index.ruling_board()?;
     memory
         .jobs
         .values()
@@ -67,10 +72,46 @@ pub(super) fn go_on(it: &Codifica, now: Now) -> Option<Decision> {
 fn step(it: &Codifica, job: &Job, board: &Board, now: Now) -> Option<Decision> {
     match &job.stage {
         Stage::Claim => claim(it, job),
+        Stage::Tree if is_taken_away(board, job) || is_handed_on(board, job) => {
+            Some(drop_job(it, job))
+        }
         Stage::Tree if job.not_before.is_some_and(|at| at.left(now).is_some()) => None,
         Stage::Tree => begin(it, job, board),
+        Stage::Working { run } if !job.stopping && is_taken_away(board, job) => {
+            let mut decision = it.builder();
+            remember(&mut decision, &Job { stopping: true, ..job.clone() });
+            let why = format!("{} was taken from agent:{}", job.task, job.agent);
+            decision.effect(Effect::Stop { run: run.clone(), why });
+            Some(decision.finish())
+        }
         Stage::Claiming { .. } | Stage::Working { .. } | Stage::Ended { .. } => None,
     }
+}
+
+/// A human reclaimed, blocked or rejected the task, or gave it to another: two agents never work on one task. A checkout that has
+/// not seen the claim yet says nothing about it.
+fn is_taken_away(board: &Board, job: &Job) -> bool {
+    let Some(Ok(task)) = board.task(&job.task) else { return false };
+    let me = Actor::Agent(job.agent.clone());
+    let claims = &mut task.state_transitions.iter().filter(|entry| entry.to == State::InProgress);
+    match task.state {
+        State::InProgress => !me.owns(&task.owner),
+        State::Todo | State::Blocked | State::Rejected => claims.any(|entry| entry.by == me),
+        State::ToBeTested | State::Done => false,
+    }
+}
+
+/// There is nothing left for its agent to do.
+fn is_handed_on(board: &Board, job: &Job) -> bool {
+    let state = board.glance(&job.task).map(|task| task.state);
+    matches!(state, Some(State::ToBeTested | State::Done))
+}
+
+fn drop_job(it: &Codifica, job: &Job) -> Decision {
+    let mut decision = it.builder();
+    decision.effect(log("task", job));
+    finish::let_go(job, &mut decision);
+    decision.finish()
 }
 
 /// The first free agent with something to do. One claim at a time: each looks at what the one before has left.
@@ -170,14 +211,16 @@ fn begin(it: &Codifica, job: &Job, board: &Board) -> Option<Decision> {
     let label = format!("codifica-{}-start", job.task);
     let mut decision = it.builder();
     let seen = it.index.answers.iter().find_map(|(query, fact)| match (query, fact) {
-        (Query::Snapshot { label: asked, .. }, crate::model::Fact::Snapshot(snapshot))
-            if *asked == label =>
-        {
+        (Query::Snapshot { label: asked, .. }, Fact::Snapshot(snapshot)) if *asked == label => {
             Some(snapshot)
         }
         _ => None,
     });
     let Some(snapshot) = seen else {
+        if let Some((_, Fact::GitHeld(said))) = it.index.unanswered() {
+            tell::hold_git(it, &mut decision, said);
+            return Some(decision.finish());
+        }
         if it.index.answers.iter().any(|(query, _)| matches!(query, Query::Snapshot { .. })) {
             let mut word = Word::new(
                 "DM-10",
@@ -240,9 +283,10 @@ pub(super) fn claimed(
 ) -> Decision {
     let mut decision = it.builder();
     // A claim whose end nobody saw may have arrived all the same.
-    let arrived = it.index.board().and_then(|board| board.glance(&job.task)).is_some_and(|task| {
-        task.state == State::InProgress && task.owner == Owner::Agent(job.agent.clone())
-    });
+    let arrived =
+        it.index.ruling_board().and_then(|board| board.glance(&job.task)).is_some_and(|task| {
+            task.state == State::InProgress && task.owner == Owner::Agent(job.agent.clone())
+        });
     if code == Some(0) || arrived {
         remember(&mut decision, &Job { stage: Stage::Tree, ..job.clone() });
         decision.forget(&format!("rest/{}", job.agent));

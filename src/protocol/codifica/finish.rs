@@ -6,7 +6,7 @@ use super::finding::Finding;
 use super::judge::judge;
 use super::keeper::Codifica;
 use super::memory::{Job, Stage};
-use super::scope::judge_changes;
+use super::scope::{judge_changes, unrecorded};
 use super::tell::{self, Word};
 use super::words::{Actor, Owner, State};
 use crate::model::{
@@ -20,6 +20,9 @@ const DEFAULT_TRIES: (u32, Duration) = (2, Duration::from_secs(30));
 const LIMIT_WAIT: Duration = Duration::from_secs(15 * 60);
 
 pub(super) fn look_at_ends(it: &Codifica, now: Now) -> Option<Decision> {
+    if it.index.memory.is_git_held() {
+        return None;
+    }
     noted(it).or_else(|| it.index.memory.jobs.values().find_map(|job| look(it, job, now)))
 }
 
@@ -66,6 +69,11 @@ fn look(it: &Codifica, job: &Job, now: Now) -> Option<Decision> {
 fn wind_up(it: &Codifica, job: &Job, now: Now) -> Decision {
     let Some(left) = it.index.answers.iter().find_map(|answer| snapshot(answer, &label(job)))
     else {
+        if let Some((_, Fact::GitHeld(said))) = it.index.unanswered() {
+            let mut decision = it.builder();
+            tell::hold_git(it, &mut decision, said);
+            return decision.finish();
+        }
         if it.index.answers.iter().any(|(query, _)| matches!(query, Query::Snapshot { .. })) {
             // The tree cannot be looked at: whatever it holds stays there, and the owner must see to it.
             return given_up(it, job, "its worktree cannot be looked at", now);
@@ -100,7 +108,22 @@ fn wind_up(it: &Codifica, job: &Job, now: Now) -> Decision {
     if let Some(word) = Word::of_findings(&run, &format!("agent:{}", job.agent), &findings) {
         tell::tell(it, &mut decision, Severity::Critical, word);
     }
+    if let Some(word) = without_artifacts(it, job, left) {
+        tell::tell(it, &mut decision, Severity::Warning, word);
+    }
     decision.finish()
+}
+
+/// CD-15: the next one in line would not find what was made.
+fn without_artifacts(it: &Codifica, job: &Job, left: &Snapshot) -> Option<Word> {
+    let board = it.index.ruling_board()?;
+    let task = board.task(&job.task)?.ok()?;
+    let finding = unrecorded(&board.config, &task, &left.changed)?;
+    let summary = format!("agent:{}: {}: {}", job.agent, job.task, finding.rejection.found);
+    let mut word = Word::new("CD-15", job.task.clone(), summary);
+    word.evidence = vec![finding.to_string(), format!("its work is on `{}`", job.branch)];
+    word.resolve = format!("agency work artifact {} --agent … --path …", job.task);
+    Some(word)
 }
 
 fn snapshot<'a>((query, fact): &'a (Query, Fact), wanted: &str) -> Option<&'a Snapshot> {
@@ -190,7 +213,7 @@ fn findings(it: &Codifica, job: &Job, left: &Snapshot, touched: &[RelPath]) -> V
         })
     };
     // Files that it left alone are the same on both sides, so that ids elsewhere still resolve.
-    let others = it.index.board().map(|board| board.files.clone()).unwrap_or_default();
+    let others = it.index.ruling_board().map(|board| board.files.clone()).unwrap_or_default();
     let side = |now: bool| {
         let mut files: Vec<_> =
             touched.iter().filter_map(|path| Some((path.clone(), bytes(path, now)?))).collect();
@@ -208,7 +231,7 @@ fn findings(it: &Codifica, job: &Job, left: &Snapshot, touched: &[RelPath]) -> V
 /// The task has moved on, or its agent ended without moving it.
 fn settle(it: &Codifica, job: &Job, decision: &mut Builder, now: Now) {
     let Stage::Ended { outcome, tail, run } = &job.stage else { return };
-    let task = it.index.board().and_then(|board| board.glance(&job.task));
+    let task = it.index.ruling_board().and_then(|board| board.glance(&job.task));
     let unfinished = task.is_some_and(|task| {
         task.state == State::InProgress && task.owner == Owner::Agent(job.agent.clone())
     });
@@ -256,7 +279,7 @@ fn settle(it: &Codifica, job: &Job, decision: &mut Builder, now: Now) {
     tell::tell(it, decision, Severity::Critical, word);
 }
 
-fn let_go(job: &Job, decision: &mut Builder) {
+pub(super) fn let_go(job: &Job, decision: &mut Builder) {
     decision.forget(&format!("job/{}", job.task));
     decision.effect(Effect::Release { tree: job.tree() });
     if let crate::model::TreeRef::Worktree(name) = job.tree() {

@@ -1,13 +1,20 @@
 //! Every commit of the state branch is judged against the one before it, by its author (CD-10), exactly once.
 
+use super::announce::{self, loosened};
+use super::baseline::{Baseline, diff_query};
 use super::board::Board;
 use super::finding::Finding;
 use super::judge::judge;
 use super::keeper::{Codifica, actor_of};
-use super::memory::Accepted;
+use super::memory::{Accepted, GIT};
+use super::scope::judge_commit;
 use super::tell::{self, Word};
 use super::words::{Actor, State};
-use crate::model::{Builder, CommitId, CommitSeen, Decision, Effect, Now, Query, Severity, clip};
+use super::{FILE, images};
+use crate::model::{
+    Builder, Change, CommitId, CommitSeen, Decision, Effect, Fact, Now, Query, RelPath, Severity,
+    clip,
+};
 
 /// After a longer absence the whole stretch is judged at once; `agency work audit` goes through it one by one.
 const STRETCH_MAX: usize = 500;
@@ -15,33 +22,67 @@ const STRETCH_MAX: usize = 500;
 pub(super) fn judge_commits(it: &Codifica, _: Now) -> Option<Decision> {
     let (accepted, head) = (it.index.memory.accepted.as_ref()?, it.index.head()?);
     it.index.config()?;
-    if it.index.state_paths().is_empty() {
-        return None;
-    }
     let on_branch = it.index.checkout.as_ref()?.branch.as_ref() == Some(&accepted.branch);
-    if *head == accepted.commit || !on_branch {
+    if it.index.state_paths().is_empty() || !on_branch || it.index.memory.is_git_held() {
         return None;
     }
-    let Some((_, baseline)) =
-        it.index.baseline.as_ref().filter(|(commit, _)| *commit == accepted.commit)
-    else {
-        return Some(
-            match it.index.board_at(&accepted.commit).filter(|_| !it.index.answers.is_empty()) {
-                // Answered: saying it again makes it the baseline.
-                Some(_) => accept(it, accepted, &accepted.commit),
-                None => ask_files(it, &accepted.commit),
-            },
-        );
-    };
-    if let Some(next) = it.index.waiting.first() {
-        return Some(match it.index.board_at(&next.id).filter(|_| !it.index.answers.is_empty()) {
-            Some(board) => judged(it, accepted, baseline, &board, next),
-            None => ask_files(it, &next.id),
+    if let Some((_, fact)) = it.index.unanswered() {
+        return Some(no_answer(it, accepted, head, fact));
+    }
+    let Some(baseline) = it.index.known_baseline() else {
+        return Some(match it.index.read_baseline(&accepted.commit) {
+            // Answered: saying it again makes it the baseline.
+            Some(baseline) => accept(it, accepted, &baseline),
+            None => ask_files(it, &accepted.commit),
         });
+    };
+    if *head == accepted.commit {
+        return None;
+    }
+    if let Some(next) = it.index.waiting.first() {
+        return Some(judge_next(it, accepted, baseline, next));
     }
     // The index took the line from the answer, if there is one.
     let answered = it.index.answers.iter().any(|(query, _)| matches!(query, Query::Range { .. }));
     Some(if answered { rewritten(it, accepted, head) } else { ask_range(it, accepted, head) })
+}
+
+/// What it changed, then the files of ours among that, then the verdict.
+fn judge_next(
+    it: &Codifica,
+    accepted: &Accepted,
+    baseline: &Baseline,
+    next: &CommitSeen,
+) -> Decision {
+    let known = it.index.changes_of(&next.id);
+    if let Some(changes) = known
+        && let Some(after) = it.index.step_baseline(&next.id, changes)
+    {
+        return judged(it, accepted, baseline, &after, changes, next);
+    }
+    let mut decision = it.builder();
+    decision.effect(Effect::Ask { query: diff_query(&accepted.commit, &next.id) });
+    for path in known.map(|changes| it.index.wanted_of(changes)).unwrap_or_default() {
+        decision.effect(Effect::Ask { query: Query::FileAt { commit: next.id.clone(), path } });
+    }
+    decision.finish()
+}
+
+/// Git is held, or it cannot say. A commit that is gone was rewritten; everything else is for the owner to look at.
+fn no_answer(it: &Codifica, accepted: &Accepted, head: &CommitId, fact: &Fact) -> Decision {
+    let mut decision = it.builder();
+    if let Fact::GitHeld(said) = fact {
+        tell::hold_git(it, &mut decision, said);
+        return decision.finish();
+    }
+    let why = if let Fact::Unknown(why) = fact { why.as_str() } else { "there is none" };
+    if matches!(fact, Fact::Unknown(_)) && *head != accepted.commit {
+        return rewritten(it, accepted, head);
+    }
+    let mut word = Word::new("DM-10", GIT, format!("git does not answer: {why}"));
+    word.resolve = "put it right, then agency resume".to_owned();
+    tell::hold(it, &mut decision, word);
+    decision.finish()
 }
 
 fn ask_range(it: &Codifica, accepted: &Accepted, head: &CommitId) -> Decision {
@@ -54,7 +95,12 @@ fn ask_range(it: &Codifica, accepted: &Accepted, head: &CommitId) -> Decision {
 
 fn ask_files(it: &Codifica, commit: &CommitId) -> Decision {
     let mut decision = it.builder();
-    for path in it.index.state_paths() {
+    let mut paths = it.index.state_paths();
+    // The contract of that version may name other files than the one that lies there now.
+    if let Some(config) = it.index.contract_at(commit) {
+        paths = it.index.state_paths_by(&config);
+    }
+    for path in [RelPath::fixed(FILE)].into_iter().chain(paths) {
         decision.effect(Effect::Ask { query: Query::FileAt { commit: commit.clone(), path } });
     }
     decision.finish()
@@ -77,42 +123,66 @@ pub(super) fn line(
     if line.len() > STRETCH_MAX { line.pop().map(|last| vec![last]) } else { Some(line) }
 }
 
-fn accept(it: &Codifica, accepted: &Accepted, commit: &CommitId) -> Decision {
+fn accept(it: &Codifica, accepted: &Accepted, baseline: &Baseline) -> Decision {
     let mut decision = it.builder();
-    decision.remember("accepted", Accepted { commit: commit.clone(), ..accepted.clone() });
+    decision.remember("accepted", accepted.at(baseline));
     decision.finish()
+}
+
+impl Accepted {
+    /// The same branch, with this version of it.
+    fn at(&self, baseline: &Baseline) -> Self {
+        let files = baseline.board.files.iter();
+        Self {
+            branch: self.branch.clone(),
+            commit: baseline.commit.clone(),
+            paths: files.map(|file| file.path.clone()).collect(),
+        }
+    }
 }
 
 fn judged(
     it: &Codifica,
     accepted: &Accepted,
-    old: &Board,
-    new: &Board,
+    old: &Baseline,
+    new: &Baseline,
+    changes: &[Change],
     commit: &CommitSeen,
 ) -> Decision {
-    let actor = actor_of(&commit.author, &new.config.rules.allowed_agents);
-    let mut findings = judge(old, new, &actor);
+    let (before, after) = (&old.board, &new.board);
+    let actor = actor_of(&commit.author, &before.config.rules.allowed_agents);
+    let mut findings = judge(before, after, &actor);
+    findings.extend(judge_commit(after, &actor, changes));
     findings.retain(Finding::is_violation);
     let mut decision = it.builder();
     for finding in &findings {
         decision.reject(finding.rejection.clone());
     }
-    decision.remember("accepted", Accepted { commit: commit.id.clone(), ..accepted.clone() });
-    fallen_back(old, new, &mut decision);
-    if let Some(mut word) = Word::of_findings(commit.id.as_str(), &who(&actor, commit), &findings) {
-        let short = commit.id.as_str().get(..12).unwrap_or_default();
-        word.evidence.insert(
-            0,
-            format!(
-                "commit {short} by {}: {}",
-                clip(&commit.author, 60),
-                clip(&commit.subject, 120)
-            ),
-        );
-        word.evidence.extend(diff(old, new, &findings));
-        tell::tell(it, &mut decision, Severity::Critical, word);
+    decision.remember("accepted", accepted.at(new));
+    images::forget_changed(it, &mut decision, changes);
+    fallen_back(before, after, &mut decision);
+    let who = who(&actor, commit);
+    if let Some(mut word) = Word::of_findings(commit.id.as_str(), &who, &findings) {
+        word.evidence.insert(0, shown(commit));
+        word.evidence.extend(diff(before, after, &findings));
+        let contract = changes.iter().any(|change| change.path.as_str() == FILE);
+        if contract && actor.is_agent() {
+            // The contract says what agents may do: one that an agent wrote does not rule them unseen.
+            tell::hold(it, &mut decision, word);
+        } else {
+            tell::tell(it, &mut decision, Severity::Critical, word);
+        }
+    }
+    let loosened = if actor.is_agent() { Vec::new() } else { loosened(before, after) };
+    if !loosened.is_empty() {
+        announce::announce(it, &mut decision, &who, &shown(commit), loosened);
     }
     decision.finish()
+}
+
+fn shown(commit: &CommitSeen) -> String {
+    let short = commit.id.as_str().get(..12).unwrap_or_default();
+    format!("commit {short} by {}: {}", clip(&commit.author, 60), clip(&commit.subject, 120))
 }
 
 fn who(actor: &Actor, commit: &CommitSeen) -> String {
@@ -123,7 +193,7 @@ fn who(actor: &Actor, commit: &CommitSeen) -> String {
 }
 
 /// The lines of the tasks concerned, before and after.
-fn diff(old: &Board, new: &Board, findings: &[Finding]) -> Vec<String> {
+pub(super) fn diff(old: &Board, new: &Board, findings: &[Finding]) -> Vec<String> {
     let mut tasks: Vec<&str> =
         findings.iter().filter_map(|finding| finding.task.as_deref()).collect();
     tasks.dedup();
@@ -173,6 +243,7 @@ fn fallen_back(old: &Board, new: &Board, decision: &mut Builder) {
 fn rewritten(it: &Codifica, accepted: &Accepted, head: &CommitId) -> Decision {
     let mut decision = it.builder();
     decision.remember("accepted", Accepted { commit: head.clone(), ..accepted.clone() });
+    images::forget_all(it, &mut decision);
     let mut word = Word::new(
         "CD-20",
         head.as_str(),

@@ -5,7 +5,7 @@ use super::board::{Board, Place};
 use super::edit::same;
 use super::finding::Finding;
 use super::moves::{self, Move};
-use super::task::{Glance, Task, Transition};
+use super::task::{Glance, Provenance, Task, Transition};
 use super::validate::cycles;
 use super::words::{Actor, OURSELVES, Owner, State};
 use crate::model::clip;
@@ -274,7 +274,24 @@ impl Pair<'_> {
                 findings.push(self.refuse("CD-13", found, "one line of at most 120 characters"));
             }
         }
+        findings.extend(self.origin());
         findings
+    }
+
+    /// spec 3 §10.3: agents say where their entries come from. It is recommended, so that it only warns.
+    fn origin(&self) -> Option<Finding> {
+        let notes = self.is.execution_notes.get(self.was.execution_notes.len()..);
+        let notes = notes.unwrap_or_default().iter().map(|note| &note.provenance);
+        let moves = self.new_entries().iter().map(|entry| &entry.provenance);
+        let bare = notes.chain(moves).any(|origin| *origin == Provenance::default());
+        let asked = self.actor.is_agent() && self.new.config.version != "0.1";
+        (asked && bare).then(|| {
+            let found = format!("an entry by {} without `provenance`", self.actor);
+            let wanted = "the session that made it; `agency work` fills it in";
+            let path = self.new.path_at(self.after);
+            let finding = Finding::warning("CD-14", path, found, wanted);
+            finding.at(self.new.line_at(self.after)).of(&self.is.id)
+        })
     }
 
     fn review(&self) -> Option<Finding> {

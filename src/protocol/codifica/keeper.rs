@@ -3,6 +3,7 @@
 
 use super::board::Board;
 use super::index::Index;
+use super::scope::IMAGES;
 use super::task::Glance;
 use super::words::{Actor, Owner, State};
 use super::{FILE, NAME, STATE_MAX, decide};
@@ -13,6 +14,9 @@ use crate::protocol::{Protocol, Status};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// A larger image is known by its name alone.
+const IMAGE_MAX: u64 = 64 << 20;
 
 /// Where the protocol is at work, and for whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,6 +69,7 @@ impl Protocol for Codifica {
         let file = |path: RelPath, shape| WatchedFile { path, shape, limit: STATE_MAX };
         let mut files =
             vec![WatchedFile { limit: 1 << 20, ..file(RelPath::fixed(FILE), Shape::Json) }];
+        files.extend(self.index.config().map(|config| file(config.spec.clone(), Shape::Text)));
         files.extend(self.index.state_paths().into_iter().map(|path| file(path, Shape::Text)));
         let patterns = self.index.config().into_iter().flat_map(|config| config.state.clone());
         let trees = patterns.filter(|pattern| pattern.plain().is_none()).filter_map(|pattern| {
@@ -77,7 +82,15 @@ impl Protocol for Codifica {
                 limit: STATE_MAX,
             })
         });
-        Interest { trees: trees.collect(), files }
+        let mut trees: Vec<_> = trees.collect();
+        trees.extend(self.index.config().map(|config| WatchedTree {
+            root: config.assets.clone(),
+            endings:
+                IMAGES.iter().flat_map(|it| [(*it).to_owned(), it.to_ascii_uppercase()]).collect(),
+            shape: Shape::Text,
+            limit: IMAGE_MAX,
+        }));
+        Interest { trees, files }
     }
 
     fn absorb(&mut self, wake: &Wake) {
@@ -117,7 +130,13 @@ impl Protocol for Codifica {
         } else if !at_work.is_empty() {
             summary = format!("{summary} · {}", at_work.join(", "));
         }
+        let refused = memory.draft.as_ref().filter(|draft| draft.refused.is_some());
+        if let Some(draft) = refused {
+            let files: Vec<_> = draft.marks.keys().map(RelPath::as_str).collect();
+            summary = format!("{summary} · refused: {}", files.join(", "));
+        }
         let detail = json!({"tasks": states.into_iter().collect::<BTreeMap<_, _>>(), "jobs": memory.jobs.values().collect::<Vec<_>>(),
+            "refused": refused.map(|draft| draft.marks.keys().collect::<Vec<_>>()),
             "accepted": memory.accepted.as_ref().map(|accepted| accepted.commit.clone())});
         Status { summary, held, detail }
     }

@@ -1,6 +1,8 @@
 //! What the keeper remembers across restarts: typed views of the memos that its own decisions carry.
 
-use crate::model::{Cause, CommitId, Decision, Memo, Moment, Outcome, RunId, Timestamp, TreeId};
+use crate::model::{
+    Cause, CommitId, Decision, Memo, Moment, Outcome, RelPath, RunId, Timestamp, TreeId,
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
 
@@ -20,6 +22,10 @@ pub(super) struct Memory {
     /// The warning that is being written.
     pub(super) noting: Option<Noting>,
     pub(super) holds: Vec<Hold>,
+    /// What differs from the accepted version and is in no commit.
+    pub(super) draft: Option<Draft>,
+    /// The images on record, by path: their marks.
+    pub(super) images: BTreeMap<String, String>,
     /// Rises with each `resume`, so that a cause that comes back is a new one.
     pub(super) epoch: u64,
 }
@@ -29,6 +35,24 @@ pub(super) struct Memory {
 pub(super) struct Accepted {
     pub(super) branch: String,
     pub(super) commit: CommitId,
+    /// The state files that it has.
+    #[serde(default)]
+    pub(super) paths: Vec<RelPath>,
+}
+
+/// Edits of the main tree that are in no commit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Draft {
+    /// What they are an edit of.
+    pub(super) head: CommitId,
+    /// Each file that differs: its mark, or `None` where it is gone.
+    pub(super) marks: BTreeMap<RelPath, Option<String>>,
+    /// Files and branch change one after the other; before this nobody is accused.
+    pub(super) until: Moment,
+    pub(super) judged: bool,
+    /// What the owner was told of it, or of the version before this one.
+    #[serde(default)]
+    pub(super) refused: Option<Cause>,
 }
 
 /// One task in the hands of one agent, from the wish to claim it until its run is dealt with.
@@ -44,6 +68,9 @@ pub(super) struct Job {
     pub(super) base: Option<CommitId>,
     /// The worktree as the first run found it.
     pub(super) start: Option<TreeId>,
+    /// Its task was taken away while it worked, and it was asked to end.
+    #[serde(default)]
+    pub(super) stopping: bool,
 }
 
 /// How far a job has come.
@@ -90,6 +117,20 @@ pub(super) struct Hold {
     pub(super) summary: String,
 }
 
+/// The subject of holds about git itself.
+pub(super) const GIT: &str = "git";
+
+impl Hold {
+    pub(super) fn is_of_git(&self) -> bool {
+        self.waits_for_trust() || self.cause.subject == GIT
+    }
+
+    /// Only `agency trust` ends it (SE-01).
+    pub(super) fn waits_for_trust(&self) -> bool {
+        self.cause.rule.as_str() == "SE-01"
+    }
+}
+
 impl Memory {
     pub(super) fn take(&mut self, decision: &Decision) {
         self.decisions += 1;
@@ -106,11 +147,13 @@ impl Memory {
                 "accepted" => self.accepted = read(value),
                 "noting" => self.noting = read(value),
                 "holds" => self.holds = read(value).unwrap_or_default(),
+                "draft" => self.draft = read(value),
                 "epoch" => self.epoch = read(value).unwrap_or_default(),
                 _ => {}
             },
             Some(("job", id)) => put(&mut self.jobs, id, read(value)),
             Some(("stale", id)) => put(&mut self.stale, id, read(value)),
+            Some(("image", path)) => put(&mut self.images, path, read(value)),
             Some(("rest", id)) => put(&mut self.rests, id, read(value)),
             Some(("warning", id)) => put(&mut self.warnings, id, read(value)),
             Some(_) => {}
@@ -121,6 +164,18 @@ impl Memory {
     pub(super) fn uses_main(&self) -> bool {
         let claiming = |job: &Job| matches!(job.stage, Stage::Claim | Stage::Claiming { .. });
         self.noting.is_some() || self.jobs.values().any(claiming)
+    }
+
+    /// A command of ours changes the main tree right now.
+    pub(super) fn writes_main(&self) -> bool {
+        let claiming = |job: &Job| matches!(job.stage, Stage::Claiming { .. });
+        let noting = self.noting.as_ref().is_some_and(|noting| noting.run.is_some());
+        noting || self.jobs.values().any(claiming)
+    }
+
+    /// Git says nothing until the owner has looked.
+    pub(super) fn is_git_held(&self) -> bool {
+        self.holds.iter().any(|hold| hold.is_of_git())
     }
 }
 

@@ -1,19 +1,78 @@
 //! Which files an agent may change (`file_scope`), matched against what really changed (CD-12), and evidence (CD-16).
 
+use super::board::Board;
 use super::config::{Config, FILE};
 use super::finding::Finding;
+use super::task::Task;
+use super::words::{Actor, State};
 use crate::model::{Change, RelPath};
 
 /// Everything in a change set that an agent must not do to files.
 pub fn judge_changes(config: &Config, task: &str, changes: &[Change]) -> Vec<Finding> {
     changes
         .iter()
-        .filter_map(|change| astray(config, change))
+        .filter_map(|change| astray(config, task, change))
         .map(|finding| finding.of(task))
         .collect()
 }
 
-fn astray(config: &Config, change: &Change) -> Option<Finding> {
+/// What a commit did to files that are not tasks: an agent's is matched against the scope, and evidence is everybody's.
+pub fn judge_commit(board: &Board, actor: &Actor, changes: &[Change]) -> Vec<Finding> {
+    let config = &board.config;
+    let scope = if actor.is_agent() { judge_changes(config, "", changes) } else { Vec::new() };
+    let mut findings: Vec<Finding> =
+        scope.into_iter().map(|finding| Finding { task: None, ..finding }).collect();
+    for change in changes.iter().filter(|change| config.is_asset(&change.path)) {
+        if change.to.is_some() && change.new {
+            findings.extend(misplaced(board, &change.path));
+        } else if !actor.is_agent() && is_image(&change.path) {
+            findings.push(tampered(change));
+        }
+    }
+    findings
+}
+
+/// spec 3 §9: below `<assets>/<ID>/`, of a task that there is.
+pub(super) fn misplaced(board: &Board, path: &RelPath) -> Option<Finding> {
+    let rest = path.as_str().strip_prefix(board.config.assets.as_str())?.strip_prefix('/')?;
+    let of_task = rest.split_once('/').is_some_and(|(id, _)| board.glance(id).is_some());
+    let wanted = format!("a file below `{}/<ID>/`, of a task that exists", board.config.assets);
+    let wrong = is_image(path) && !of_task;
+    wrong.then(|| Finding::violation("CD-16", path, "an image that belongs to no task", &wanted))
+}
+
+/// spec 3 §8.2: whoever builds on a task finds its files by its artifacts. Work without any is worth a word.
+pub(super) fn unrecorded(config: &Config, task: &Task, changes: &[Change]) -> Option<Finding> {
+    let work = |change: &&Change| change.to.is_some() && !config.is_state(&change.path);
+    let made = changes.iter().filter(work).count();
+    let first = changes.iter().find(work)?;
+    let handed_on = matches!(task.state, State::ToBeTested | State::Done);
+    (handed_on && task.artifacts.is_empty()).then(|| {
+        let found = format!("{made} files made for a task in {} without artifacts", task.state);
+        let wanted = "what was made in `artifacts`: `agency work artifact`";
+        Finding::warning("CD-15", &first.path, found, wanted).of(&task.id)
+    })
+}
+
+fn tampered(change: &Change) -> Finding {
+    let what =
+        if change.to.is_some() { "an image that was changed" } else { "an image that was deleted" };
+    Finding::violation("CD-16", &change.path, what, "images as they are: they are evidence")
+}
+
+/// SPEC GAP: §9 knows images as evidence only. Where the owner's `file_scope.include` names the place, an image is the product.
+fn is_elsewhere(config: &Config, task: &str, change: &Change) -> bool {
+    let named = |path: &RelPath| {
+        config.rules.include.iter().any(|pattern| pattern.text != "**" && pattern.matches(path))
+    };
+    let home = format!("{}/{task}", config.assets);
+    let at_home = change.path.as_str().strip_prefix(home.as_str());
+    let at_home = at_home.is_some_and(|rest| task.is_empty() || rest.starts_with('/'));
+    let in_assets = config.is_asset(&change.path);
+    !at_home && (in_assets || !named(&change.path))
+}
+
+fn astray(config: &Config, task: &str, change: &Change) -> Option<Finding> {
     let path = &change.path;
     if path.as_str() == FILE || *path == config.spec {
         return Some(Finding::violation(
@@ -24,17 +83,12 @@ fn astray(config: &Config, change: &Change) -> Option<Finding> {
         ));
     }
     if is_image(path) && !change.new {
-        let what = if change.to.is_some() {
-            "an image that was changed"
-        } else {
-            "an image that was deleted"
-        };
-        return Some(Finding::violation(
-            "CD-16",
-            path,
-            what,
-            "images as they are: they are evidence",
-        ));
+        return Some(tampered(change));
+    }
+    if is_image(path) && is_elsewhere(config, task, change) {
+        let home = if task.is_empty() { "<ID>" } else { task };
+        let wanted = format!("a file below `{}/{home}/`", config.assets);
+        return Some(Finding::violation("CD-16", path, "an image elsewhere", &wanted));
     }
     // State files and evidence are always in scope (CD-26).
     if config.is_state(path) || config.is_asset(path) {
@@ -69,9 +123,10 @@ fn excluded<'a>(config: &'a Config, path: &RelPath) -> Option<&'a str> {
     hit.map(|pattern| pattern.text.as_str())
 }
 
+pub(super) const IMAGES: [&str; 10] =
+    [".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg", ".bmp", ".avif", ".heic", ".tiff"];
+
 pub fn is_image(path: &RelPath) -> bool {
-    const ENDINGS: [&str; 10] =
-        [".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg", ".bmp", ".avif", ".heic", ".tiff"];
     let name = path.file_name().to_ascii_lowercase();
-    ENDINGS.iter().any(|ending| name.ends_with(ending))
+    IMAGES.iter().any(|ending| name.ends_with(ending))
 }

@@ -50,6 +50,7 @@ impl Word {
     }
 
     fn escalation(self, it: &Codifica, severity: Severity, holds: bool) -> Escalation {
+        let way_out = if self.rule == "SE-01" { "trust" } else { "resume" };
         Escalation {
             cause: Cause {
                 protocol: NAME.to_owned(),
@@ -69,15 +70,28 @@ impl Word {
             }
             .to_owned(),
             resolve: self.resolve,
-            options: if holds { vec!["resume".to_owned()] } else { Vec::new() },
+            options: holds.then_some(way_out).map(str::to_owned).into_iter().collect(),
             evidence: self.evidence,
             everywhere: false,
         }
     }
 }
 
-pub(super) fn tell(it: &Codifica, decision: &mut Builder, severity: Severity, word: Word) {
-    decision.effect(Effect::Escalate(Box::new(word.escalation(it, severity, false))));
+pub(super) fn tell(it: &Codifica, decision: &mut Builder, severity: Severity, word: Word) -> Cause {
+    let escalation = word.escalation(it, severity, false);
+    let cause = escalation.cause.clone();
+    decision.effect(Effect::Escalate(Box::new(escalation)));
+    cause
+}
+
+/// SE-01: each line of `said` is one change in what git runs, includes or obeys here.
+pub(super) fn hold_git(it: &Codifica, decision: &mut Builder, said: &str) {
+    let first = said.lines().next().unwrap_or_default();
+    let mut word = Word::new("SE-01", first, format!("git is held: {}", clip(first, 180)));
+    word.did = "We run no git here; nothing was judged, and nothing was thrown away.".to_owned();
+    word.evidence = said.lines().take(20).map(str::to_owned).collect();
+    word.resolve = "look at what changed, then agency trust".to_owned();
+    hold(it, decision, word);
 }
 
 /// Stops handing out tasks and tells the owner.

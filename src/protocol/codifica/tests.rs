@@ -1,5 +1,6 @@
 //! The pure part of Codifica, by the conformance list.
 
+mod contract;
 mod property;
 mod reading;
 mod ruling;

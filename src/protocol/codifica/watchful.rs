@@ -8,7 +8,7 @@ use crate::model::{Decision, Now, Severity};
 pub(super) fn look(it: &Codifica, now: Now) -> Option<Decision> {
     let memory = &it.index.memory;
     memory.accepted.as_ref()?;
-    let board = it.index.board()?;
+    let board = it.index.ruling_board()?;
     let limit = board.config.rules.stale_claim;
     for task in board.glances().filter(|task| task.state == State::InProgress) {
         let whole = board.task(&task.id).and_then(Result::ok);

@@ -186,6 +186,14 @@ pub fn tail(dir: &Path, lines: usize) -> Vec<Record> {
     all
 }
 
+/// Everything that still counts, as far as it can be read: each segment but the first begins with a snapshot of what came
+/// before it. For those who only look.
+pub fn latest(dir: &Path) -> Vec<Record> {
+    let numbers = segment::list(dir).unwrap_or_default();
+    let newest = numbers.into_iter().rev().map(|n| tail_of(&segment::path(dir, n), usize::MAX));
+    newest.into_iter().find(|records| !records.is_empty()).unwrap_or_default()
+}
+
 fn tail_of(path: &Path, lines: usize) -> Vec<Record> {
     let Ok(file) = File::open(path) else { return Vec::new() };
     let mut reader = BufReader::new(file);

@@ -32,9 +32,17 @@ fn run_once(stage: &Stage) {
     assert_eq!(stage.start_with(&["--once"]).wait(), 0, "{}", stage.daemon_log());
 }
 
+/// What was told, but for the notices about the owner's own verbs.
 fn rules(stage: &Stage) -> Vec<String> {
     let all = stage.json(&["escalations", "--all", "--json"]);
-    all.as_array().unwrap().iter().map(|one| one["rule"].as_str().unwrap().to_owned()).collect()
+    let rules = all.as_array().unwrap().iter().map(|one| one["rule"].as_str().unwrap());
+    rules.filter(|rule| *rule != "SE-04").map(str::to_owned).collect()
+}
+
+/// The escalations of one rule, as machines see them.
+fn told(stage: &Stage, rule: &str) -> Vec<serde_json::Value> {
+    let all = stage.json(&["escalations", "--all", "--json"]);
+    all.as_array().unwrap().iter().filter(|one| one["rule"] == rule).cloned().collect()
 }
 
 // covers: CD-05, CD-08, CD-15, CD-18
@@ -162,13 +170,177 @@ fn foreign_commits_are_judged_by_their_author_once() {
     run_once(&stage);
     assert_eq!(rules(&stage), ["CD-10"]);
     run_once(&stage);
-    let all = stage.json(&["escalations", "--all", "--json"]);
-    assert_eq!(
-        (all.as_array().unwrap().len(), &all[0]["count"]),
-        (1, &1.into()),
-        "told once: {all}"
+    let all = told(&stage, "CD-10");
+    assert_eq!((all.len(), &all[0]["count"]), (1, &1.into()), "told once: {all:?}");
+    assert!(all[0]["summary"].as_str().unwrap().contains("agent:sly"), "{all:?}");
+}
+
+// covers: CD-10, CD-20
+#[test]
+fn an_edit_in_no_commit_is_told_once_with_a_diff_and_stays() {
+    let stage =
+        daemon_stage(CONFIG, "exit 0", &[task("FEAT-1", "").replace("unassigned", "human")]);
+    stage.ok(&["adopt"]);
+    let text = stage.read("work/active.md").unwrap();
+    stage.write("work/active.md", text.replace("title: Task FEAT-1", "title: better"));
+    run_once(&stage);
+    assert_eq!(rules(&stage), [""; 0], "people may edit");
+    let wrong = text.replace("state: todo", "state: done");
+    stage.write("work/active.md", &wrong);
+    run_once(&stage);
+    run_once(&stage);
+    let all = told(&stage, "CD-07");
+    assert_eq!((all.len(), &all[0]["count"]), (1, &1.into()), "told once: {all:?}");
+    assert!(all[0]["summary"].as_str().unwrap().starts_with("agent or human: FEAT-1"), "{all:?}");
+    let evidence = all[0]["evidence"].to_string();
+    for words in ["-   state: todo", "+   state: done", "CD-20"] {
+        assert!(evidence.contains(words), "the message lacks {words}: {evidence}");
+    }
+    assert_eq!(stage.read("work/active.md").unwrap(), wrong, "it belongs to people");
+    let status = stage.json(&["status", "--json"]).to_string();
+    assert!(status.contains("refused: work/active.md"), "{status}");
+    stage.write("work/active.md", &text);
+    run_once(&stage);
+    assert_eq!(told(&stage, "CD-07")[0]["state"], "resolved", "{}", stage.daemon_log());
+    // The contract counts as it is committed: an edit of it changes nothing, and is told.
+    stage.write(
+        "codifica.json",
+        CONFIG.replace("\"rules\":{", "\"rules\":{\"allowed_agents\":[\"x\"],"),
     );
-    assert!(all[0]["summary"].as_str().unwrap().contains("agent:sly"), "{all}");
+    run_once(&stage);
+    assert_eq!(rules(&stage), ["CD-07", "CD-12"]);
+}
+
+// covers: CD-16
+#[test]
+fn images_in_the_main_tree_are_guarded_committed_or_not() {
+    let stage =
+        daemon_stage(CONFIG, "exit 0", &[task("FEAT-1", "").replace("unassigned", "human")]);
+    stage.write("assets/FEAT-1/a.png", "one");
+    stage.write("assets/FEAT-1/b.PNG", "two");
+    stage.git(&["add", "-A"]);
+    stage.git(&["commit", "--quiet", "-m", "evidence"]);
+    stage.ok(&["adopt"]);
+    run_once(&stage);
+    assert_eq!(rules(&stage), [""; 0]);
+    std::fs::remove_file(stage.repo().join("assets/FEAT-1/a.png")).unwrap();
+    stage.write("assets/FEAT-1/b.PNG", "forged");
+    stage.write("assets/stray.png", "of nobody");
+    stage.write("assets/FEAT-1/new.png", "more evidence is welcome");
+    run_once(&stage);
+    run_once(&stage);
+    let all = told(&stage, "CD-16");
+    assert_eq!((all.len(), &all[0]["count"]), (1, &1.into()), "{all:?} {}", stage.daemon_log());
+    let said = all[0]["evidence"].to_string();
+    for words in ["a.png", "b.PNG", "stray.png"] {
+        assert!(said.contains(words), "the message lacks {words}: {said}");
+    }
+    assert!(!said.contains("CD-16  assets/FEAT-1/new.png"), "{said}");
+    std::fs::remove_file(stage.repo().join("assets/stray.png")).unwrap();
+    stage.git(&["checkout", "--quiet", "--", "assets"]);
+    run_once(&stage);
+    assert_eq!(told(&stage, "CD-16")[0]["state"], "resolved");
+    stage.git(&["rm", "--quiet", "assets/FEAT-1/a.png"]);
+    stage.git(&["commit", "--quiet", "-m", "tidy", "--author", "agent:sly <sly@agent.localhost>"]);
+    run_once(&stage);
+    let all = told(&stage, "CD-16");
+    assert_eq!(all.len(), 2, "a commit that deletes one is told by its author: {all:?}");
+    assert!(all.iter().any(|one| one["summary"].as_str().unwrap().contains("agent:sly")));
+    let audit = stage.agency(&["work", "audit"]);
+    assert!(audit.code == 1 && audit.out.contains("CD-16"), "{}", audit.out);
+}
+
+// covers: SE-04
+#[test]
+fn what_only_a_human_may_do_is_announced_and_refused_to_agents() {
+    let bin = env!("CARGO_BIN_EXE_agency");
+    let verbs = [
+        "block",
+        "unblock",
+        "reject",
+        "reopen",
+        "reclaim",
+        "review --status pass",
+        "submit",
+        "archive",
+    ];
+    let mut sly = String::new();
+    for verb in verbs {
+        let reason = if verb.contains("review")
+            || verb == "archive"
+            || verb == "submit"
+            || verb == "unblock"
+        {
+            ""
+        } else {
+            "--reason x"
+        };
+        sly.push_str(&format!(
+            "{bin} work {verb} FEAT-1 --as-human {reason} >> \"$HOME/said\" 2>&1 && exit 8\n"
+        ));
+    }
+    // Without its environment it is the same agent still.
+    sly.push_str(&format!("env -u AGENCY_AGENT -u AGENCY_RUN {bin} work claim FEAT-2 --agent writer >> \"$HOME/said\" 2>&1 && exit 8\n"));
+    sly.push_str(&format!("env AGENCY_AGENT=writer {bin} work claim FEAT-2 --agent writer >> \"$HOME/said\" 2>&1 && exit 8\n"));
+    let tasks = [
+        task("FEAT-1", "").replace("unassigned", "agent:builder"),
+        task("FEAT-2", "").replace("unassigned", "human"),
+    ];
+    let stage = daemon_stage(CONFIG, &sly, &tasks);
+    stage.ok(&["adopt"]);
+    run_once(&stage);
+    let said = std::fs::read_to_string(stage.at("home/said")).unwrap();
+    assert_eq!(said.matches("SE-04").count(), verbs.len(), "{said}");
+    assert_eq!(said.matches("may not speak for").count(), 2, "{said}");
+    assert_eq!(stage.json(&["work", "show", "FEAT-1", "--json"])["state"], "done", "{said}");
+    let before = told(&stage, "SE-04").len();
+    stage.ok(&["work", "reopen", "FEAT-1", "--as-human", "--reason", "not yet"]);
+    stage.ok(&["work", "reject", "FEAT-1", "--as-human", "--reason", "no need"]);
+    stage.ok(&["work", "block", "FEAT-2", "--as-human", "--reason", "wait"]);
+    run_once(&stage);
+    let all = told(&stage, "SE-04");
+    assert_eq!(all.len(), before + 2, "{all:?}");
+    let said = serde_json::to_string(&all).unwrap();
+    for words in ["FEAT-1: done → todo (not yet)", "FEAT-1: todo → rejected (no need)"] {
+        assert!(said.contains(words), "nobody announced {words}: {said}");
+    }
+}
+
+// covers: SE-01
+#[test]
+fn a_command_runs_git_as_it_was_pinned_for_the_daemon() {
+    let stage =
+        daemon_stage(CONFIG, "exit 0", &[task("FEAT-1", "").replace("unassigned", "human")]);
+    stage.ok(&["adopt"]);
+    stage.ok(&["work", "list"]);
+    stage.git(&["config", "core.fsmonitor", "./evil.sh"]);
+    let said = stage.agency(&["work", "claim", "FEAT-1", "--as-human"]);
+    assert!(
+        said.code == 1 && said.err.contains("SE-01") && said.err.contains("fsmonitor"),
+        "{}",
+        said.err
+    );
+    run_once(&stage);
+    assert_eq!(rules(&stage), ["SE-01"], "{}", stage.daemon_log());
+    stage.git(&["config", "--unset", "core.fsmonitor"]);
+    stage.ok(&["trust"]);
+    stage.ok(&["work", "claim", "FEAT-1", "--as-human"]);
+    run_once(&stage);
+    assert_eq!(told(&stage, "SE-01")[0]["state"], "resolved");
+}
+
+// covers: CD-26
+#[test]
+fn a_spec_that_is_gone_stops_the_handing_out_until_it_is_back() {
+    let stage = daemon_stage(CONFIG, "", &[task("FEAT-1", "")]);
+    stage.ok(&["adopt"]);
+    std::fs::rename(stage.repo().join("spec.md"), stage.at("spec.md")).unwrap();
+    run_once(&stage);
+    assert_eq!((rules(&stage), stage.started().len()), (vec!["CD-01".to_owned()], 0));
+    std::fs::rename(stage.at("spec.md"), stage.repo().join("spec.md")).unwrap();
+    run_once(&stage);
+    assert_eq!(stage.json(&["work", "show", "FEAT-1", "--json"])["state"], "done");
+    assert_eq!(told(&stage, "CD-01")[0]["state"], "resolved");
 }
 
 // covers: CD-11
@@ -182,8 +354,7 @@ fn a_stale_claim_is_told_once_and_never_taken() {
     run_once(&stage);
     run_once(&stage);
     assert_eq!(rules(&stage), ["CD-11"]);
-    let all = stage.json(&["escalations", "--json"]);
-    assert_eq!(all[0]["count"], 1);
+    assert_eq!(told(&stage, "CD-11")[0]["count"], 1);
     assert_eq!(stage.json(&["work", "show", "FEAT-1", "--json"])["owner"], "agent:gone");
 }
 

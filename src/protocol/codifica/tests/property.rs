@@ -210,9 +210,9 @@ fn value() -> impl Strategy<Value = String> {
 }
 
 fn edit() -> impl Strategy<Value = Edit> {
-    let set = (0..5usize, value()).prop_map(|(at, value)| {
-        let key = ["state", "owner", "claimed_at", "blocked_reason", "completed_at"][at];
-        Edit::Set { key, value: Meaning::Text(value) }
+    let set = (0..6usize, value()).prop_map(|(at, value)| {
+        let keys = ["state", "owner", "claimed_at", "blocked_reason", "blocked_by", "completed_at"];
+        Edit::Set { key: keys[at], value: Meaning::Text(value) }
     });
     let review = value().prop_map(|text| Edit::Set {
         key: "human_review",
@@ -228,9 +228,37 @@ fn edit() -> impl Strategy<Value = Edit> {
         ]);
         Edit::Append { key, item }
     });
-    let remove = (0..3usize)
-        .prop_map(|at| Edit::Remove { key: ["claimed_at", "completed_at", "blocked_reason"][at] });
+    let remove = (0..4usize).prop_map(|at| Edit::Remove {
+        key: ["claimed_at", "completed_at", "blocked_reason", "blocked_by"][at],
+    });
     prop_oneof![3 => set, 1 => review, 4 => append, 1 => remove]
+}
+
+/// Every verb that edits a task, with any words.
+fn action() -> impl Strategy<Value = (Actor, Action)> {
+    let words = (value(), value(), any::<bool>());
+    (0..13usize, words, any::<bool>()).prop_map(|(at, (one, two, some), human)| {
+        let actor = if human { Actor::Human } else { agent("a") };
+        let maybe = some.then(|| two.clone());
+        let to = if some { State::Todo } else { State::InProgress };
+        let path = RelPath::fixed("src/ä b.rs");
+        let action = match at {
+            0 => Action::Claim,
+            1 => Action::Note { text: one, summary: maybe },
+            2 => Action::Submit { note: Some(one), summary: maybe },
+            3 => Action::Done { note: maybe, summary: Some(one) },
+            4 => Action::Return { reason: maybe },
+            5 => Action::Block { reason: one, by: maybe },
+            6 => Action::Unblock { to, reason: maybe },
+            7 => Action::Reject { reason: one },
+            8 => Action::Reopen { reason: one },
+            9 => Action::Reclaim { reason: one },
+            10 => Action::RequestBlock { reason: one },
+            11 => Action::Review { status: Verdict::NeedsWork, reviewer: one, notes: vec![two] },
+            _ => Action::Artifact { path, kind: one },
+        };
+        (actor, action)
+    })
 }
 
 /// `PROPTEST_CASES=20000` is the full number; 256 are tried every day.
@@ -238,43 +266,112 @@ fn trials() -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
 }
 
+fn path(shape: &Shape) -> RelPath {
+    if shape.bare { RelPath::fixed("more.yaml") } else { RelPath::fixed("work.md") }
+}
+
+fn read(shape: &Shape, text: &str) -> Board {
+    Board::read(&config(), vec![(path(shape), text.as_bytes().to_vec())])
+}
+
+/// The edits are made, mean what they say, and leave every other byte alone.
+fn check(shape: &Shape, board: &Board, id: &str, edits: &[Edit]) -> Result<(), TestCaseError> {
+    let text = &board.files[0].text;
+    let place = board.place(id).unwrap();
+    let mut wanted = board.meaning_at(place).unwrap();
+    edits.iter().for_each(|edit| change_meaning(&mut wanted, edit));
+    let (_, new) = match board.edited(id, edits) {
+        Ok(edited) => edited,
+        Err(error) => return Err(TestCaseError::fail(format!("{error}\n{text}\n{edits:#?}"))),
+    };
+    let new = String::from_utf8(new).unwrap();
+    let (before, after) = text.split_once(board.text(id).unwrap()).unwrap();
+    prop_assert!(new.starts_with(before) && new.ends_with(after), "{}\n---\n{}", text, new);
+    let now = read(shape, &new);
+    let mut others = 0;
+    for item in 0..now.files[0].items.len() {
+        let other = super::super::board::Place { file: 0, item };
+        let meaning = now.meaning_at(other).unwrap();
+        if item == place.item {
+            prop_assert!(same(&meaning, &wanted), "{:#?}\n{:#?}", meaning, wanted);
+        } else {
+            prop_assert_eq!(now.text_at(other), board.text_at(other));
+            others += 1;
+        }
+    }
+    prop_assert_eq!(others + 1, shape.tasks.len());
+    let kept = untouched(board, place, edits, now.text_at(place));
+    prop_assert!(kept, "{}\n---\n{}", board.text(id).unwrap(), now.text_at(place));
+    Ok(())
+}
+
+/// One text is the other with one stretch put in.
+fn is_insertion(short: &str, long: &str) -> bool {
+    let (short, long) = (short.as_bytes(), long.as_bytes());
+    let head = short.iter().zip(long).take_while(|(a, b)| a == b).count();
+    let tail = short.iter().rev().zip(long.iter().rev()).take_while(|(a, b)| a == b).count();
+    head + tail >= short.len()
+}
+
 // covers: CD-02, CD-03, CD-09
 #[test]
 fn an_edit_changes_its_own_meaning_and_no_other_byte() {
-    let path = |bare| if bare { RelPath::fixed("more.yaml") } else { RelPath::fixed("work.md") };
     let strategy = (shape(), proptest::collection::vec(edit(), 1..4), any::<prop::sample::Index>());
     proptest!(trials(), |((shape, edits, at) in strategy)| {
         let text = shape.text();
-        let board = Board::read(&config(), vec![(path(shape.bare), text.clone().into_bytes())]);
+        let board = read(&shape, &text);
         prop_assert!(board.problems.is_empty(), "{text}\n{:#?}", board.problems);
         prop_assert_eq!(board.len(), shape.tasks.len(), "{}", text);
+        check(&shape, &board, &format!("T-{}", at.index(shape.tasks.len()) + 1), &edits)?;
+    });
+}
+
+// covers: CD-09, CD-14
+#[test]
+fn every_verb_changes_its_own_task_and_no_other_byte() {
+    let strategy = (shape(), action(), any::<prop::sample::Index>());
+    proptest!(trials(), |((shape, (actor, action), at) in strategy)| {
+        let board = read(&shape, &shape.text());
         let id = format!("T-{}", at.index(shape.tasks.len()) + 1);
-        let place = board.place(&id).unwrap();
-        let mut wanted = board.meaning_at(place).unwrap();
-        edits.iter().for_each(|edit| change_meaning(&mut wanted, edit));
-        let (_, new) = match board.edited(&id, &edits) {
-            Ok(edited) => edited,
-            Err(error) => return Err(TestCaseError::fail(format!("{error}\n{text}\n{edits:#?}"))),
+        let edits = super::super::act::edits(&board, &id, &actor, &action, &stamp());
+        prop_assert!(!edits.is_empty());
+        check(&shape, &board, &id, &edits)?;
+    });
+}
+
+// covers: CD-09, CD-17, CD-24
+#[test]
+fn a_new_task_is_one_insertion_and_an_archived_one_is_one_deletion() {
+    let strategy = (shape(), value(), any::<prop::sample::Index>());
+    proptest!(trials(), |((shape, title, at) in strategy)| {
+        let text = shape.text();
+        let board = read(&shape, &text);
+        let new = NewTask {
+            id: "N-1".into(),
+            kind: "test".into(),
+            title: title.clone(),
+            owner: "unassigned".into(),
+            labels: vec![title],
+            ..NewTask::default()
         };
-        let new = String::from_utf8(new).unwrap();
-        let (before, after) = text.split_once(board.text(&id).unwrap()).unwrap();
-        prop_assert!(new.starts_with(before) && new.ends_with(after), "{}\n---\n{}", text, new);
-        let now = Board::read(&config(), vec![(path(shape.bare), new.clone().into_bytes())]);
-        let mut others = 0;
-        for file in &now.files {
-            for item in 0..file.items.len() {
-                let other = super::super::board::Place { file: 0, item };
-                let meaning = now.meaning_at(other).unwrap();
-                if item == place.item {
-                    prop_assert!(same(&meaning, &wanted), "{:#?}\n{:#?}", meaning, wanted);
-                } else {
-                    prop_assert_eq!(now.text_at(other), board.text_at(other));
-                    others += 1;
-                }
-            }
+        // A title that YAML cannot hold is refused, never bent.
+        if let Ok(bytes) = add(&board, &path(&shape), &new) {
+            let long = String::from_utf8(bytes).unwrap();
+            prop_assert!(is_insertion(&text, &long), "{}\n---\n{}", text, long);
+            prop_assert_eq!(read(&shape, &long).len(), shape.tasks.len() + 1);
         }
-        prop_assert_eq!(others + 1, shape.tasks.len());
-        prop_assert!(untouched(&board, place, &edits, now.text_at(place)), "{}\n---\n{}", board.text(&id).unwrap(), now.text_at(place));
+        let text = text.replace("in_progress", "done");
+        let board = read(&shape, &text);
+        let id = format!("T-{}", at.index(shape.tasks.len()) + 1);
+        // A comment after its last field may be about what follows, and stays.
+        let lines: Vec<&str> = board.text(&id).unwrap().trim_end().split('\n').collect();
+        let end = lines.iter().rposition(|line| !line.trim().is_empty() && !line.trim().starts_with('#'));
+        let block = lines[..=end.unwrap()].join("\n").trim_end().to_owned();
+        let [(_, left), (_, moved)] = archive(&board, &id, &RelPath::fixed("done.md")).unwrap();
+        let (left, moved) = (String::from_utf8(left).unwrap(), String::from_utf8(moved).unwrap());
+        prop_assert!(is_insertion(&left, &text), "{}\n---\n{}", text, left);
+        prop_assert!(moved.contains(&block), "{}\n---\n{}", block, moved);
+        prop_assert_eq!(read(&shape, &left).len(), shape.tasks.len() - 1);
     });
 }
 

@@ -2,14 +2,14 @@
 
 use super::*;
 
-fn task(id: &str, fields: &str) -> String {
+pub(super) fn task(id: &str, fields: &str) -> String {
     format!(
         "- id: {id}\n  type: build\n  state: todo\n  owner: unassigned\n  title: {id}\n  acceptance: [works]\n{fields}"
     )
 }
 
 /// One task with these values instead of the usual ones.
-fn with(id: &str, changes: &[(&str, &str)]) -> String {
+pub(super) fn with(id: &str, changes: &[(&str, &str)]) -> String {
     changes.iter().fold(task(id, ""), |text, (key, value)| {
         let line = text.lines().find(|line| line.trim_start().starts_with(&format!("{key}:")));
         match line {
@@ -19,7 +19,7 @@ fn with(id: &str, changes: &[(&str, &str)]) -> String {
     })
 }
 
-fn one(changes: &[(&str, &str)]) -> Board {
+pub(super) fn one(changes: &[(&str, &str)]) -> Board {
     board(&fenced(&with("A", changes)))
 }
 
@@ -31,10 +31,10 @@ fn done() -> Action {
     Action::Done { note: None, summary: Some("all done".into()) }
 }
 
-const MINE: &[(&str, &str)] =
+pub(super) const MINE: &[(&str, &str)] =
     &[("state", "in_progress"), ("owner", "agent:a"), ("claimed_at", "2026-01-01T00:00:00Z")];
 
-fn mine(more: &[(&'static str, &'static str)]) -> Board {
+pub(super) fn mine(more: &[(&'static str, &'static str)]) -> Board {
     let mut all: Vec<(&str, &str)> = MINE.to_vec();
     for (key, value) in more {
         match all.iter_mut().find(|(known, _)| known == key) {
