@@ -20,6 +20,12 @@ pub trait Protocol: Send {
     /// The files it wants to be told about.
     fn interest(&self) -> Interest;
 
+    /// May a run in a worktree of ours write what this protocol watches in the trees of the owner's checkout? Then its end
+    /// waits for a look at all of them; else what the watcher tells is soon enough.
+    fn hears_worktrees(&self) -> bool {
+        true
+    }
+
     /// Takes in one wake and updates the index. O(change).
     fn absorb(&mut self, wake: &Wake);
 

@@ -26,7 +26,7 @@ use crate::clock;
 use crate::escalate::Proof;
 use crate::git::{GitError, Pin};
 use crate::model::{
-    Answer, Command, Deadline, Effect, Keyed, RunEvent, RunId, Spawn, TreeRef, Wake,
+    Answer, Checkout, Command, Deadline, Effect, Keyed, RunEvent, RunId, Spawn, TreeRef, Wake,
 };
 use crate::repository::Repository;
 use crate::run::RunError;
@@ -34,7 +34,7 @@ use crate::store::{Durability, Journal, StoreError};
 use crate::watch::{Survey, Watcher};
 use command::Waiter;
 use leases::{Claim, Leases};
-use look::Writers;
+use look::{Trees, Writers};
 use record::{Entry, Snapshot};
 use room::{Grant, Running};
 use settle::{Settled, Settling};
@@ -72,6 +72,8 @@ pub struct Workspace {
     reopen: Option<Request>,
     /// A protocol came to work: what it wants to know must be watched and looked at.
     newcomer: bool,
+    /// Where the owner's checkout stood at the last look.
+    checkout: Option<Checkout>,
     /// What the last look at the watched trees found.
     survey: Survey,
     /// Our promise to show that this repository is looked after (ES-08).
@@ -280,11 +282,13 @@ impl Workspace {
 
     /// A command line of the owner's needs no place of its own: its tree is held already.
     fn note_start(&mut self, protocol: &str, spawn: &Spawn) {
+        let apart = spawn.tree != TreeRef::Main;
         let running = if spawn.command.is_some() {
-            Running { agent: None, _permit: None }
+            Running { agent: None, apart, _permit: None }
         } else {
             let permit = self.permits.remove(&(protocol.to_owned(), spawn.tree.clone()));
-            Running { agent: Some(self.agent_of(&spawn.seat, &spawn.role)), _permit: permit }
+            let agent = Some(self.agent_of(&spawn.seat, &spawn.role));
+            Running { agent, apart, _permit: permit }
         };
         self.running.insert(spawn.run.clone(), running);
     }
@@ -304,8 +308,15 @@ impl Workspace {
         tracing::info!(run = %end.run, outcome = end.outcome.word(), "ended");
         let run = end.run.clone();
         let entry = Entry::Ran { run: run.clone(), outcome: end.outcome.sentence() };
+        let apart = self.running.get(&run).is_some_and(|running| running.apart);
+        let hears = self.slots.iter().any(Slot::hears_worktrees);
         self.note_end(end);
-        self.look_at_everything(Writers::Gone).await;
+        if apart && !hears {
+            self.look_at_checkout().await;
+            self.look_at_files(Writers::Gone, Trees::Later);
+        } else {
+            self.look_at_everything(Writers::Gone).await;
+        }
         self.absorb_all(&Wake::Run(event));
         self.work().await?;
         self.note(&entry, Durability::Lazy)?;

@@ -131,7 +131,7 @@ const PLAYS: &[Play] = &[
         answers: &[
             "verify --task T0004 --override --reason=Launch --followup T0005 --approver owner@example.com",
         ],
-        end: "1 ASSIGNED · 4 DONE",
+        end: "1 ASSIGNED · 6 DONE",
         shown_by: Some("task list"),
         yours: "agency init && agency task new --title … --assignee claude-code && agency run",
     },

@@ -49,7 +49,7 @@ impl Check {
 
 pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
     let (config, check) = config(context);
-    let mut checks = vec![check, channels(context, &config)];
+    let mut checks = vec![channels(context, &config), check];
     checks.extend(machine::checks(context)?);
     checks.extend(agents::checks(context, &config));
     if args.json {

@@ -160,6 +160,11 @@ impl Protocol for Board {
         Interest { files: files.to_vec(), trees: trees.to_vec() }
     }
 
+    /// A task's run leaves its papers in its own tree, from where they are asked for.
+    fn hears_worktrees(&self) -> bool {
+        false
+    }
+
     fn absorb(&mut self, wake: &Wake) {
         self.index.absorb(wake);
     }

@@ -15,7 +15,15 @@ impl Workspace {
                 self.on_file(seen);
             }
             // And the other way round: what we know of the files may be from another branch.
-            Sighting::Checkout => self.look_at_everything(Writers::Perhaps).await,
+            Sighting::Checkout => {
+                let before = self.checkout.clone();
+                self.look_at_checkout().await;
+                if self.checkout == before {
+                    self.look_at_files(Writers::Perhaps, Trees::Later);
+                } else {
+                    self.look_at_everything(Writers::Perhaps).await;
+                }
+            }
             Sighting::Rescanned => {
                 if !self.repository.is_ours() {
                     return Err(WorkspaceError::LockLost);
@@ -67,17 +75,20 @@ impl Workspace {
         loop {
             let known = (self.slots.len(), self.interest());
             self.look_at_checkout().await;
-            self.look_at_files(writers);
+            self.look_at_files(writers, Trees::Now);
             if (self.slots.len(), self.interest()) == known {
                 return;
             }
         }
     }
 
-    pub(super) fn look_at_files(&mut self, writers: Writers) {
+    pub(super) fn look_at_files(&mut self, writers: Writers, trees: Trees) {
         let now = clock::now();
         let interest = self.interest();
-        let in_trees = self.survey.changed(&self.hands.places.root, &interest, now);
+        let in_trees = match trees {
+            Trees::Now => self.survey.changed(&self.hands.places.root, &interest, now),
+            Trees::Later => Vec::new(),
+        };
         let in_trees = in_trees.into_iter().map(|file| (file.path, file.shape, file.limit));
         let named = interest.files.into_iter().map(|file| (file.path, file.shape, file.limit));
         for (path, shape, limit) in named.chain(in_trees) {
@@ -92,7 +103,10 @@ impl Workspace {
     pub(super) async fn look_at_checkout(&mut self) {
         let Some(repo) = &self.hands.git else { return };
         match Box::pin(repo.checkout()).await {
-            Ok(checkout) => self.absorb_all(&Wake::Checkout(checkout)),
+            Ok(checkout) => {
+                self.checkout = Some(checkout.clone());
+                self.absorb_all(&Wake::Checkout(checkout));
+            }
             Err(error) => tracing::warn!(%error, "the checkout cannot be read"),
         }
     }
@@ -104,6 +118,14 @@ pub(crate) enum Writers {
     Perhaps,
     /// Their run is over: what is cut stays cut, and a second name stays.
     Gone,
+}
+
+/// Whether the watched trees are gone through as well, which takes longer the larger they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trees {
+    Now,
+    /// The watcher tells of them.
+    Later,
 }
 
 /// What a single look at a file may say of it; `None` leaves it to the watcher, which can wait (DM-03).

@@ -147,6 +147,7 @@ impl Workspace {
             written_status: None,
             reopen: None,
             newcomer: false,
+            checkout: None,
             survey: Survey::default(),
             proof: settings.voice.proofs.as_ref().map(Proofs::promise),
             proving: false,
@@ -241,7 +242,8 @@ impl Workspace {
             None => Some(String::new()),
         };
         let permit = agent.as_ref().map(|agent| self.settings.capacity.count_in(self.asker(agent)));
-        self.running.insert(run, Running { agent, _permit: permit });
+        // Where an earlier daemon started it is not asked: it counts as one of the owner's tree.
+        self.running.insert(run, Running { agent, apart: false, _permit: permit });
     }
 
     /// Watches what the protocols at work want to know.

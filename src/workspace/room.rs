@@ -11,6 +11,8 @@ use crate::store::Durability;
 pub(super) struct Running {
     /// `None`: a command line of the owner's, which no limit on agents counts.
     pub(super) agent: Option<String>,
+    /// It works in a worktree of ours.
+    pub(super) apart: bool,
     /// Held until the run ends; dropping it lets the next one in.
     pub(super) _permit: Option<Permit>,
 }

@@ -24,6 +24,10 @@ impl Slot {
         self.protocol.name()
     }
 
+    pub(super) fn hears_worktrees(&self) -> bool {
+        self.protocol.hears_worktrees()
+    }
+
     pub(super) fn absorb(&mut self, wake: &Wake) {
         match wake {
             Wake::Decided(decision) => self.remember(decision),

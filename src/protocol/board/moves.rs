@@ -105,7 +105,12 @@ impl<'a> Moves<'a> {
 
     fn log(&self, decision: &mut Builder, row: Option<&str>, id: &TaskId, known: &Known) {
         let Some(row) = row else { return };
-        let from = self.it.index.status_of(id).map_or("", Status::word);
+        let from = self.it.index.status_of(id);
+        // What is known of a parent may change while it stands where it stood.
+        if from == Some(known.status) {
+            return;
+        }
+        let from = from.map_or("", Status::word);
         let agent =
             self.it.index.task(id).map(|task| Seat::new(super::names::seat(&task.assignee)));
         let context = [

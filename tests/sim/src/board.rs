@@ -113,7 +113,7 @@ impl Play {
     }
 
     fn new_task(&mut self) {
-        let number = self.tasks.len() + 1;
+        let number = self.next_number();
         let others: Vec<String> = self.tasks.keys().cloned().collect();
         let first = self.dice.one_in(3).then(|| self.one_of(&others)).flatten();
         let assignee = match self.dice.below(6) {
@@ -128,6 +128,13 @@ impl Play {
         };
         self.world.write(&task.path(), task.text());
         self.tasks.insert(task.id.clone(), task);
+    }
+
+    /// As `agency task new` would give it: one more than the highest in any inbox.
+    fn next_number(&self) -> u32 {
+        let names = self.world.files.keys().filter(|path| path.as_str().contains("/inbox/"));
+        let number = |path: &RelPath| path.file_name().get(1..5)?.parse::<u32>().ok();
+        names.filter_map(number).max().unwrap_or(0) + 1
     }
 
     fn one_of<T: Clone>(&mut self, all: &[T]) -> Option<T> {

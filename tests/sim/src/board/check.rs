@@ -103,7 +103,9 @@ impl Play {
         let by_hand: BTreeSet<&String> = self.tasks.keys().filter(|id| self.by_hand(id)).collect();
         for step in self.moves() {
             let Move { task, from, to, .. } = step;
-            let known = at.insert(task, to).unwrap_or("NEW");
+            // A remediation is made assigned.
+            let first = if self.tasks.contains_key(task) { "NEW" } else { "ASSIGNED" };
+            let known = at.insert(task, to).unwrap_or(first);
             assert!(known == from, "seed {seed}: {task} was {known}, then {from} → {to}");
             let canceled = to == "CANCELED" && from != "CANCELED";
             assert!(canceled || LEGAL.contains(&(from, to)), "seed {seed}: {task} {from} → {to}");
@@ -178,13 +180,15 @@ impl Play {
         }
     }
 
-    /// Under whatever date it was written.
+    /// Under whatever date it was written; that of a remediation is its parent's too.
     fn has_report(&self, path: &str) -> bool {
         let parts: Vec<&str> = path.split('/').collect();
         let (agent, stem) = (parts[2], parts[4].trim_end_matches(".md"));
+        let remedy = format!("-remediate-{}-", stem[..5].to_lowercase());
         self.world.files.keys().any(|path| {
             let path = path.as_str();
-            path.starts_with(&format!(".kodingx/outbox/{agent}/")) && path.contains(stem)
+            let names_it = path.contains(stem) || path.contains(&remedy);
+            path.starts_with(&format!(".kodingx/outbox/{agent}/")) && names_it
         })
     }
 
@@ -238,11 +242,18 @@ impl Play {
         for (id, at) in self.open() {
             let (dead, ready) = self.dependencies(&id);
             let waits = !ready && !dead && at == "ASSIGNED";
-            if self.by_hand(&id) || waits || running.iter().any(|run| run.task == id) {
+            // Its remediations work in its tree.
+            let here = TreeRef::Worktree(id.clone());
+            let works = running.iter().any(|run| run.task == id || run.tree == here);
+            if self.by_hand(&id) || waits || works {
                 continue;
             }
             // Room for four at a time; the others wait for their turn.
             if at == "ASSIGNED" && ready && !running.is_empty() {
+                continue;
+            }
+            // Merges take turns: one that is being verified is waited for.
+            if at == "READY_FOR_REVIEW" && running.iter().any(|run| run.role == "verify") {
                 continue;
             }
             let spoke = moves.iter().rev().find(|step| step.task == id && step.by_owner);
