@@ -12,13 +12,11 @@ use std::process::{Command, Output};
 const EXPOSURE_MAX: f64 = 3.8;
 
 /// Where the tool is missing there is nothing to judge with, and the test says so.
+const NONE: &str = "skipped: there is no systemd-analyze here (Debian: apt-get install systemd)";
+
 fn systemd(words: &[&str], file: &Path) -> Option<Output> {
     let mut command = Command::new("systemd-analyze");
-    let output = command.args(words).arg(file).env("XDG_RUNTIME_DIR", file.parent()?).output();
-    if output.is_err() {
-        eprintln!("skipped: there is no systemd-analyze here (Debian: apt-get install systemd)");
-    }
-    output.ok()
+    command.args(words).arg(file).env("XDG_RUNTIME_DIR", file.parent()?).output().ok()
 }
 
 fn unit(stage: &Stage, words: &[&str]) -> (String, std::path::PathBuf) {
@@ -39,7 +37,9 @@ fn the_units_are_what_systemd_takes() {
         for line in ["Type=notify", "KillMode=process", "Delegate=yes", "WatchdogSec=120"] {
             assert!(text.lines().any(|found| found == line), "{line}: {text}");
         }
-        let Some(output) = systemd(&[manager, "verify", "--man=no"], &file) else { return };
+        let Some(output) = systemd(&[manager, "verify", "--man=no"], &file) else {
+            return eprintln!("{NONE}");
+        };
         let said = String::from_utf8_lossy(&output.stderr);
         let about_us: Vec<_> = said.lines().filter(|line| line.contains("agency")).collect();
         assert!(about_us.is_empty(), "{about_us:?}");
@@ -62,7 +62,7 @@ fn what_the_security_report_still_marks_has_its_reason_in_the_unit() {
     let stage = Stage::new(HONEST);
     let (text, file) = unit(&stage, &["--system"]);
     let words = ["security", "--offline=true", "--no-pager", "--json=short"];
-    let Some(output) = systemd(&words, &file) else { return };
+    let Some(output) = systemd(&words, &file) else { return eprintln!("{NONE}") };
     let Ok(Value::Array(lines)) = serde_json::from_slice(&output.stdout) else {
         return eprintln!("skipped: this systemd-analyze does not judge a file (250 does)");
     };
