@@ -916,7 +916,7 @@ impl World {
 
     /// A three-way merge by whole files.
     fn plan_merge(&mut self, query: &Query) -> Fact {
-        let Query::Merge { target, onto, theirs, style, message, date, .. } = query else {
+        let Query::Merge { target, onto, theirs, style, message, date, keep } = query else {
             unreachable!("only merges are planned here")
         };
         let ours: Vec<_> = self.range(None, onto).into_iter().map(|commit| commit.id).collect();
@@ -931,7 +931,15 @@ impl World {
             return Fact::No;
         }
         let (base, mine, other) = (tree(base.as_ref()), tree(Some(onto)), tree(Some(theirs)));
-        let theirs_changed = diff(&base, &other);
+        // A folder that is kept is as the target has it, whatever the other side made of it.
+        let kept = |change: &Change| {
+            keep.as_ref().is_some_and(|keep| change.path.as_str().starts_with(&format!("{keep}/")))
+        };
+        let mut theirs_changed = diff(&base, &other);
+        if *style == MergeStyle::FastForward && theirs_changed.iter().any(kept) {
+            return Fact::No;
+        }
+        theirs_changed.retain(|change| !kept(change));
         let clash = |change: &&Change| {
             let (was, now) = (base.get(&change.path), mine.get(&change.path));
             was != now && now != other.get(&change.path)

@@ -117,7 +117,9 @@ impl Play {
             } else if (from, to) == ("READY_FOR_REVIEW", "IN_PROGRESS") && !person {
                 *round += 1;
             }
-            assert!(*round <= REMEDIATIONS_MAX, "seed {seed}: {task} went back {round} times");
+            // A remediation goes back and forth with its parent, where it is counted.
+            let bounded = *round <= REMEDIATIONS_MAX || !self.tasks.contains_key(task);
+            assert!(bounded, "seed {seed}: {task} went back {round} times");
         }
     }
 
