@@ -68,16 +68,6 @@ pub(super) fn announce(
         Stage::Claim | Stage::Claiming { .. } | Stage::Tree | Stage::Ended { .. } => None,
     });
     word.evidence.extend(alive);
-    tell::tell(it, decision, Severity::Notice, word);
-}
-
-/// A verb of the owner's that makes something count unseen.
-pub(super) fn verb(it: &Codifica, decision: &mut Builder, verb: &str, text: &str) {
-    let subject = format!("{verb} {}", it.index.memory.decisions);
-    let summary = format!("`agency {verb}` was used: {}", clip(text, 120));
-    let mut word = Word::new("SE-04", subject, summary);
-    word.did = "It was done as asked.".to_owned();
-    word.resolve =
-        "nothing, if it was you; else stop the daemon and look at `agency journal`".to_owned();
+    word.everywhere = true;
     tell::tell(it, decision, Severity::Notice, word);
 }

@@ -1,9 +1,9 @@
 //! The owner's commands to the keeper. The verbs of `agency work` change the files themselves and are not among them.
 
+use super::images;
 use super::keeper::Codifica;
 use super::memory::{Accepted, Hold, Job, Stage};
 use super::words::{Owner, State};
-use super::{announce, images};
 use crate::model::{Answer, Builder, Command, Decision, Effect, Now, RunId, Verb};
 
 pub(super) fn answer(it: &Codifica, _: Now) -> Option<Decision> {
@@ -52,7 +52,7 @@ fn adopt(it: &Codifica, decision: &mut Builder) -> Answer {
         "Codifica is kept from commit {} of `{branch}` on",
         &commit.as_str()[..12.min(commit.as_str().len())]
     );
-    announce::verb(it, decision, "adopt", &text);
+    decision.announce("adopt", &text);
     yes(text)
 }
 
@@ -70,7 +70,6 @@ fn trust(it: &Codifica, decision: &mut Builder) -> Answer {
     let how = "the owner trusts what git finds here now";
     let waited = it.index.memory.holds.iter().any(Hold::waits_for_trust);
     let_go(it, decision, how, Hold::waits_for_trust);
-    announce::verb(it, decision, "trust", how);
     yes(if waited { "Codifica goes on" } else { "Codifica did not wait for this" }.to_owned())
 }
 
@@ -102,11 +101,13 @@ fn resume(it: &Codifica, decision: &mut Builder) -> Answer {
             .remember(&format!("job/{id}"), Job { failures: 0, not_before: None, ..job.clone() });
     }
     let_go(it, decision, "the owner resumed", |hold| !hold.waits_for_trust());
-    yes(if again.is_empty() {
+    let text = if again.is_empty() {
         "Codifica goes on".to_owned()
     } else {
         format!("Codifica goes on; taken up again: {}", again.join(", "))
-    })
+    };
+    decision.announce("resume", &text);
+    yes(text)
 }
 
 fn stop(it: &Codifica, decision: &mut Builder, command: &Command) -> Answer {

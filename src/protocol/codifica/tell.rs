@@ -15,6 +15,8 @@ pub(super) struct Word {
     pub(super) did: String,
     pub(super) resolve: String,
     pub(super) evidence: Vec<String>,
+    /// To every channel, whatever the routes say.
+    pub(super) everywhere: bool,
 }
 
 impl Word {
@@ -29,6 +31,7 @@ impl Word {
                 "agency explain the rule, and put the state file right by hand or by `agency work`"
                     .to_owned(),
             evidence: Vec::new(),
+            everywhere: false,
         }
     }
 
@@ -72,7 +75,7 @@ impl Word {
             resolve: self.resolve,
             options: holds.then_some(way_out).map(str::to_owned).into_iter().collect(),
             evidence: self.evidence,
-            everywhere: false,
+            everywhere: self.everywhere,
         }
     }
 }
