@@ -182,7 +182,15 @@ impl Written<'_> {
             .rfind(|entry| rank(&entry.key).is_some_and(|at| Some(at) < rank(key)));
         let at =
             before.or(self.entries.last()).map_or(self.text.len(), |entry| self.line_end(entry));
-        self.line_at(at, &emit::entry(key, value, self.layout(Long::Lines)), self.indent)
+        let layout = self.layout(self.long_at(at, self.indent));
+        self.line_at(at, &emit::entry(key, value, layout), self.indent)
+    }
+
+    /// A comment that follows and stands deeper would become the last of the lines.
+    fn long_at(&self, at: usize, indent: usize) -> Long {
+        let next = self.text[at..].lines().find(|line| !line.trim().is_empty());
+        let depth = next.map_or(0, |line| line.len() - line.trim_start_matches(' ').len());
+        if depth > indent { Long::Quoted } else { Long::Lines }
     }
 
     /// A whole line put in at a place where a line begins, or after a last line that has no end.
@@ -219,8 +227,10 @@ impl Written<'_> {
             Kind::List { items, style: Block } => {
                 let at = items.first().and_then(|first| self.dash(first));
                 let indent = at.ok_or_else(|| EditFault::Form { key: key.to_owned() })?;
-                let line = emit::item(item, Layout { eol: self.eol, indent, long: Long::Lines });
-                Ok(self.line_at(self.line_end(entry), &line, indent))
+                let at = self.line_end(entry);
+                let long = self.long_at(at, indent);
+                let line = emit::item(item, Layout { eol: self.eol, indent, long });
+                Ok(self.line_at(at, &line, indent))
             }
             Kind::List { items, style: Flow } if !items.is_empty() => Ok(flow_item(items, item)),
             Kind::Null | Kind::List { .. } => {

@@ -326,6 +326,24 @@ fn an_edit_changes_its_own_meaning_and_no_other_byte() {
     });
 }
 
+// covers: CD-09
+#[test]
+fn a_comment_below_the_last_field_does_not_become_part_of_a_new_one() {
+    let task = "- id: T-1\n  type: test\n  state: todo\n  owner: unassigned\n  title: T\n  execution_notes:\n  - by: human\n    note: x\n    # about the note\n";
+    let board = Board::read(&config(), vec![(RelPath::fixed("more.yaml"), task.into())]);
+    let lines = Meaning::Text("one\ntwo".to_owned());
+    let item = Meaning::Map(vec![("note".to_owned(), lines.clone())]);
+    let edits = [
+        Edit::Set { key: "blocked_reason", value: lines },
+        Edit::Append { key: "execution_notes", item },
+    ];
+    for edit in edits {
+        let (_, new) = board.edited("T-1", &[edit]).unwrap();
+        let new = String::from_utf8(new).unwrap();
+        assert!(is_insertion(task, &new), "{new}");
+    }
+}
+
 // covers: CD-09, CD-14
 #[test]
 fn every_verb_changes_its_own_task_and_no_other_byte() {
