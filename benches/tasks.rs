@@ -29,9 +29,11 @@ fn main() {
     );
     let cold = drop_caches();
     let first = stage.time(&["status"]);
-    let how =
-        if cold { "page cache emptied" } else { "first call; the page cache could not be emptied" };
-    line(&format!("agency status, {how}"), first, "goal: under 1 s");
+    let how = if cold { "page cache emptied" } else { "the page cache could not be emptied" };
+    line(&format!("agency status, first call, {how}"), first, "goal: under 1 s");
+    drop_caches();
+    let again = stage.time(&["status"]);
+    line(&format!("agency status, seen before, {how}"), again, "goal: under 1 s");
     line("agency status", median((0..ROUNDS).map(|_| stage.time(&["status"]))), "");
     let new = ["task", "new", "--title", "One more", "--assignee", "codex"];
     line("agency task new", median((0..ROUNDS).map(|_| stage.time(&new))), "goal: under 50 ms");
@@ -174,11 +176,11 @@ fn rate(what: &str, bytes: usize, work: impl Fn()) {
         begun.elapsed()
     });
     let took = median(times).as_secs_f64();
-    println!("  {what:<58} {:>9.1} MB/s", bytes as f64 / took / 1e6);
+    println!("  {what:<62} {:>9.1} MB/s", bytes as f64 / took / 1e6);
 }
 
 fn line(what: &str, took: Duration, goal: &str) {
-    println!("  {what:<58} {:>9.1} ms   {goal}", took.as_secs_f64() * 1e3);
+    println!("  {what:<62} {:>9.1} ms   {goal}", took.as_secs_f64() * 1e3);
 }
 
 fn median(times: impl Iterator<Item = Duration>) -> Duration {

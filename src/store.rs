@@ -27,7 +27,7 @@ mod unsynced;
 pub use amend::{NotAnObject, amend};
 pub use copy::{Copied, copy};
 pub use create::{Created, carry, create};
-pub use edit::{EditError, Edited, FolderLock, edit, is_temporary};
+pub use edit::{Draft, EditError, Edited, FolderLock, edit, is_temporary};
 pub use error::StoreError;
 pub use journal::{
     Durability, Head, Journal, LINE_MAX, Opened, Record, SEGMENT_MAX, Verified, latest, tail,

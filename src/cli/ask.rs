@@ -50,6 +50,17 @@ pub(super) fn tell(
     protocol: Option<&str>,
     args: &[(&str, Option<&str>)],
 ) -> anyhow::Result<Exit> {
+    anstream::println!("{}", answer(context, verb, protocol, args)?);
+    Ok(Exit::Fine)
+}
+
+/// Gives a command; what was answered, where it was accepted.
+pub(super) fn answer(
+    context: &Context,
+    verb: Verb,
+    protocol: Option<&str>,
+    args: &[(&str, Option<&str>)],
+) -> anyhow::Result<String> {
     if let Some(run) = run_around(std::process::id()) {
         return Err(Refused(format!(
             "agents may not do this: we are inside the run `{run}` (SE-04)"
@@ -68,12 +79,7 @@ pub(super) fn tell(
         by: context.asker(),
     };
     let answer = ask(context, command)?;
-    if answer.accepted {
-        anstream::println!("{}", answer.text);
-        Ok(Exit::Fine)
-    } else {
-        Err(Refused(answer.text).into())
-    }
+    if answer.accepted { Ok(answer.text) } else { Err(Refused(answer.text).into()) }
 }
 
 fn ask(context: &Context, command: Command) -> anyhow::Result<Answer> {

@@ -1,13 +1,15 @@
 //! The Agency board's own verbs (spec 2 §15): one file for each. What they share: the board of this repository, and how a task is found.
 
 pub(super) mod archive;
+pub(super) mod count;
 pub(super) mod import;
-pub(super) mod inspect;
+mod inspect;
 mod maker;
 pub(super) mod new;
 mod prompt;
 pub(super) mod report;
 mod runner;
+mod seen;
 pub(super) mod setup;
 pub(super) mod task;
 pub(super) mod verify;
@@ -174,8 +176,11 @@ pub(super) fn folder(root: &Path, path: &str) -> anyhow::Result<PathBuf> {
     Ok(at)
 }
 
-/// The folders in a folder; links are none.
+/// The folders in a folder; links are none, and a link has none.
 pub(super) fn folders(dir: &Path) -> Vec<(String, PathBuf)> {
+    if !dir.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+        return Vec::new();
+    }
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let folder = |entry: std::fs::DirEntry| {
         let name = entry.file_name().into_string().ok()?;

@@ -90,6 +90,12 @@ impl Context {
         Ok(known.into_iter().filter(|known| known.path == wanted).collect())
     }
 
+    /// Our folder for a repository at this very place; `None` where we know of none.
+    pub(super) fn memory(&self, root: &Path) -> Option<PathBuf> {
+        let known = repositories(&self.state_dir().ok()?).ok()?;
+        known.into_iter().find(|known| known.path == root).map(|known| known.folder)
+    }
+
     /// Who gives a command, for the journal.
     pub(super) fn asker(&self) -> String {
         let name = self.env.get("USER").or_else(|| self.env.get("LOGNAME"));

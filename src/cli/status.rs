@@ -18,7 +18,7 @@ use screen::Screen;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What happens where, and what waits for you
@@ -135,7 +135,7 @@ fn gather(context: &Context) -> anyhow::Result<Status> {
 
 fn repo(known: &Known) -> Repo {
     let mut status = RepoStatus::read(&known.folder).unwrap_or_default();
-    count_tasks(&known.path, &mut status.protocols);
+    count_tasks(known, &mut status.protocols);
     let mut runs = history::list(&known.folder.join("runs"));
     let today = clock::now().wall.date_naive();
     let ended = runs.iter().filter(|run| run.ended_at.is_some_and(|at| at.date_naive() == today));
@@ -157,9 +157,9 @@ fn repo(known: &Known) -> Repo {
 }
 
 /// A board lives in its files: they say how many tasks there are, also when no daemon has looked.
-fn count_tasks(root: &Path, protocols: &mut [ProtocolStatus]) {
+fn count_tasks(known: &Known, protocols: &mut [ProtocolStatus]) {
     let Some(shown) = protocols.iter_mut().find(|protocol| protocol.name == BOARD) else { return };
-    if let Some(counts) = board::inspect::counts(root) {
+    if let Some(counts) = board::count::counts(&known.path, Some(&known.folder)) {
         shown.summary = match &shown.held {
             Some(held) => format!("{} · held: {held}", counts.words()),
             None => counts.words(),
@@ -175,7 +175,7 @@ fn unknown_board(context: &Context, known: &[Repo]) -> Option<Repo> {
     if known.iter().any(|repo| repo.path == path) {
         return None;
     }
-    let counts = board::inspect::counts(&path)?;
+    let counts = board::count::counts(&path, None)?;
     let detail = serde_json::json!({ "counts": counts.tasks, "reports": counts.reports });
     let (name, summary) = (BOARD.to_owned(), counts.words());
     Some(Repo {

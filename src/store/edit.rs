@@ -119,6 +119,12 @@ pub fn is_temporary(name: &str) -> bool {
 }
 
 pub(super) fn publish(spot: &Spot, bytes: &[u8]) -> Result<(), StoreError> {
+    let temp = write_beside(spot, bytes)?;
+    put(&temp, spot)
+}
+
+/// The bytes, whole and synced, under a temporary name.
+fn write_beside(spot: &Spot, bytes: &[u8]) -> Result<Spot, StoreError> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let temp = spot.beside(format!("{TEMPORARY}{}-{count}", std::process::id()));
@@ -130,17 +136,62 @@ pub(super) fn publish(spot: &Spot, bytes: &[u8]) -> Result<(), StoreError> {
         .map_err(std::io::Error::from)
         .and_then(|()| file.write_all(bytes))
         .and_then(|()| file.sync_all())
-        .map_err(temp.failed("write"))
-        .and_then(|()| {
-            nix::fcntl::renameat(temp.dir(), temp.name(), spot.dir(), spot.name())
-                .map_err(spot.failed("replace"))
-        });
+        .map_err(temp.failed("write"));
     if written.is_err() {
         // The first failure is the one to report; what is left over is only a temporary file.
         drop(temp.unlink());
     }
-    written?;
+    written.map(|()| temp)
+}
+
+fn put(temp: &Spot, spot: &Spot) -> Result<(), StoreError> {
+    let put = nix::fcntl::renameat(temp.dir(), temp.name(), spot.dir(), spot.name());
+    if put.is_err() {
+        drop(temp.unlink());
+    }
+    put.map_err(spot.failed("replace"))?;
     spot.sync_dir()
+}
+
+/// A new file, whole and synced, that has no name yet. Its folder is locked; dropped, it leaves nothing.
+pub struct Draft {
+    spot: Spot,
+    temp: Spot,
+    _lock: FolderLock,
+}
+
+impl Draft {
+    /// Missing folders are made. `None`: somebody else is writing there for longer than `wait`.
+    pub fn new(
+        root: &Path,
+        path: &RelPath,
+        bytes: &[u8],
+        wait: Duration,
+    ) -> Result<Option<Self>, StoreError> {
+        let spot = Spot::make(root, path)?;
+        let dir = root.join(path.as_str());
+        let Some(lock) = FolderLock::acquire(dir.parent().unwrap_or(root), wait)? else {
+            return Ok(None);
+        };
+        let temp = write_beside(&spot, bytes)?;
+        Ok(Some(Self { spot, temp, _lock: lock }))
+    }
+
+    /// Gives it its name. False: something has that name already, and nothing is changed.
+    pub fn publish(self) -> Result<bool, StoreError> {
+        let free = !self.spot.exists()?;
+        if free {
+            put(&self.temp, &self.spot)?;
+        }
+        Ok(free)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // Gone already where it was published.
+        drop(self.temp.unlink());
+    }
 }
 
 #[cfg(test)]
@@ -200,6 +251,23 @@ mod tests {
         });
         assert!(odd.unwrap_err().to_string().contains("a symbolic link"));
         assert_eq!(std::fs::read_to_string(root.path().join("precious")).unwrap(), "text");
+    }
+
+    #[test]
+    fn a_draft_is_nothing_until_it_is_published_and_never_takes_a_name_that_is_taken() {
+        let root = tempfile::tempdir().unwrap();
+        let path = RelPath::fixed("a/b/x");
+        let folder = root.path().join("a/b");
+        let names = || std::fs::read_dir(&folder).unwrap().count();
+        let draft = |text: &str| Draft::new(root.path(), &path, text.as_bytes(), Duration::ZERO);
+        let first = draft("one").unwrap().unwrap();
+        assert!(draft("two").unwrap().is_none(), "its folder is locked");
+        assert!(!folder.join("x").exists());
+        drop(first);
+        assert_eq!(names(), 0, "it leaves nothing");
+        assert!(draft("two").unwrap().unwrap().publish().unwrap());
+        assert!(!draft("three").unwrap().unwrap().publish().unwrap());
+        assert_eq!((names(), std::fs::read(folder.join("x")).unwrap()), (1, b"two".to_vec()));
     }
 
     #[test]

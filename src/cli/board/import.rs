@@ -64,7 +64,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
     let (here, elsewhere) = context.split_repo();
     let place = Place::of(&here)?;
     let issues = runtime()?.block_on(fetch(args, elsewhere.as_deref()))?;
-    let made = make(&place, args, &issues)?;
+    let made = make(&here, &place, args, &issues)?;
     if args.json {
         show::json(&made)?;
     } else {
@@ -78,13 +78,18 @@ pub(crate) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// Those that no task refers to yet.
-fn make(place: &Place, args: &Args, issues: &[Issue]) -> anyhow::Result<Vec<Value>> {
+fn make(
+    context: &Context,
+    place: &Place,
+    args: &Args,
+    issues: &[Issue],
+) -> anyhow::Result<Vec<Value>> {
     let assignee = args.assignee.clone().or_else(|| place.manifest.builders.first().cloned());
     let assignee = assignee
         .filter(|name| is_agent(name))
         .ok_or_else(|| Misused("whose tasks? --assignee AGENT".to_owned()))?;
     // What is known is looked at under the lock: two imports at once make no task twice.
-    let mut maker = Maker::open(place)?;
+    let mut maker = Maker::open(context, place)?;
     let (tasks, _) = inspect::tasks(&place.root);
     let finished = archive::tasks(&place.root);
     let known: BTreeSet<(String, String)> = tasks

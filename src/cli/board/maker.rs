@@ -1,30 +1,46 @@
 //! Gives tasks their ids under the inbox's lock, and puts whole files there (AG-05). What a task says is not decided here.
 
+use super::super::context::Context;
 use super::super::exit::Refused;
 use super::{Place, each_file, folder, inspect, refused};
 use crate::clock;
-use crate::model::RelPath;
+use crate::model::{FileState, RelPath, Timestamp};
 use crate::protocol::board::FILE_MAX;
 use crate::protocol::board::manifest::IdStrategy;
 use crate::protocol::board::names::{NUMBER_MAX, TaskId, number_of, task_path};
 use crate::protocol::board::task::{self, NewTask};
-use crate::store::{self, FolderLock};
+use crate::read;
+use crate::store::{self, Draft, FolderLock};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long a command waits for the others that make tasks.
 const WAIT: Duration = Duration::from_secs(120);
 
+/// In our folder for this repository.
+const GIVEN: &str = "board/last-given";
+
 /// Nobody else makes tasks here while it is held.
 pub(super) struct Maker<'a> {
     place: &'a Place,
-    /// The highest number that is taken, here or in the archive.
-    highest: u64,
+    /// Our folder for this repository.
+    memory: Option<PathBuf>,
+    /// The highest number that is taken or was given, as far as notes say.
+    noted: u64,
+    inbox: Listing,
     _lock: FolderLock,
 }
 
+/// The highest number of the inbox. A large one is listed beside the writing of the file.
+enum Listing {
+    Begun(JoinHandle<std::io::Result<u64>>),
+    Known(u64),
+}
+
 impl<'a> Maker<'a> {
-    pub(super) fn open(place: &'a Place) -> anyhow::Result<Self> {
+    pub(super) fn open(context: &Context, place: &'a Place) -> anyhow::Result<Self> {
         let inbox = folder(&place.root, ".kodingx/inbox")?;
         let Some(lock) = FolderLock::acquire(&inbox, WAIT)? else {
             return Err(Refused(
@@ -32,29 +48,58 @@ impl<'a> Maker<'a> {
             )
             .into());
         };
-        let mut highest = super::archive::last_id(&place.root)?;
-        if place.manifest.ids == IdStrategy::Sequential {
-            let days = days(&inbox).map_err(unreadable)?;
-            for found in inspect::each_day(&days, look) {
-                highest = highest.max(found.map_err(unreadable)?);
+        let inbox = match place.manifest.ids {
+            IdStrategy::Sequential => {
+                Listing::Begun(std::thread::spawn(move || highest_in(&inbox)))
             }
-        }
-        Ok(Self { place, highest, _lock: lock })
+            IdStrategy::Ulid => Listing::Known(0),
+        };
+        let memory = context.memory(&place.root);
+        let given = memory.as_deref().map_or(0, given);
+        let noted = super::archive::last_id(&place.root)?.max(given);
+        Ok(Self { place, memory, noted, inbox, _lock: lock })
     }
 
     pub(super) fn make(&mut self, task: &NewTask) -> anyhow::Result<(TaskId, RelPath)> {
         self.check_dependencies(task)?;
         let now = clock::now().wall;
-        let id = match self.place.manifest.ids {
-            IdStrategy::Sequential if self.highest < NUMBER_MAX => {
-                TaskId::sequential(self.highest + 1)
+        if self.place.manifest.ids == IdStrategy::Ulid {
+            let id = TaskId::ulid(now, uuid::Uuid::new_v4().as_u128());
+            let (path, draft) = self.draft(task, &id, now)?;
+            publish(draft, &path)?;
+            return Ok((id, path));
+        }
+        // Where the notes are right, the file is on the disk by the time at which the listing says so.
+        let mut last = self.noted;
+        let (id, path, draft) = loop {
+            let id = TaskId::sequential(last + 1);
+            let (path, draft) = self.draft(task, &id, now)?;
+            let highest = self.highest()?;
+            if highest == last {
+                break (id, path, draft);
             }
-            IdStrategy::Sequential => return Err(self.no_id_left()),
-            IdStrategy::Ulid => TaskId::ulid(now, uuid::Uuid::new_v4().as_u128()),
+            last = highest;
         };
+        // Before the file: whoever is ended in between leaves a gap and never a double.
+        self.note(last + 1);
+        if let Err(error) = publish(draft, &path) {
+            self.note(last);
+            return Err(error);
+        }
+        self.noted = last + 1;
+        Ok((id, path))
+    }
+
+    /// A new file without a name yet.
+    fn draft(
+        &self,
+        task: &NewTask,
+        id: &TaskId,
+        now: Timestamp,
+    ) -> anyhow::Result<(RelPath, Draft)> {
         let zone = self.place.manifest.zone;
-        let path = task_path(&task.assignee, &id, &task.title, zone, now);
-        let text = task.render(&id, &zone.stamp(now));
+        let path = task_path(&task.assignee, id, &task.title, zone, now);
+        let text = task.render(id, &zone.stamp(now));
         // What would be refused when it is read is not written.
         task::parse(text.as_bytes(), &path).map_err(|problems| refused(&problems))?;
         if text.len() as u64 > FILE_MAX {
@@ -64,13 +109,31 @@ impl<'a> Maker<'a> {
             ))
             .into());
         }
-        let written = store::edit(&self.place.root, &path, FILE_MAX, WAIT, |old| match old {
-            Some(_) => Err(format!("`{path}` is there already")),
-            None => Ok(Some(text.into_bytes())),
-        });
-        written.map_err(|error| Refused(error.to_string()))?;
-        self.highest += 1;
-        Ok((id, path))
+        let draft = Draft::new(&self.place.root, &path, text.as_bytes(), WAIT);
+        match draft.map_err(|error| Refused(error.to_string()))? {
+            Some(draft) => Ok((path, draft)),
+            None => Err(Refused("somebody else is writing there; try again".to_owned()).into()),
+        }
+    }
+
+    /// The highest number that is taken or was given. Every folder has been listed for it.
+    fn highest(&mut self) -> anyhow::Result<u64> {
+        let listed = match std::mem::replace(&mut self.inbox, Listing::Known(0)) {
+            Listing::Begun(thread) => {
+                let found = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+                found.map_err(unreadable)?
+            }
+            Listing::Known(number) => number,
+        };
+        self.inbox = Listing::Known(listed);
+        let highest = listed.max(self.noted);
+        if highest < NUMBER_MAX { Ok(highest) } else { Err(self.no_id_left(highest)) }
+    }
+
+    fn note(&self, number: u64) {
+        if let Some(memory) = &self.memory {
+            note_given(memory, number);
+        }
     }
 
     /// AG-27: what it waits for is there.
@@ -91,10 +154,10 @@ impl<'a> Maker<'a> {
         }
     }
 
-    fn no_id_left(&self) -> anyhow::Error {
+    fn no_id_left(&self, highest: u64) -> anyhow::Error {
         let mut taken = String::new();
         each_file(&self.place.root, |file| {
-            if number_of(file.name) == Some(self.highest) {
+            if number_of(file.name) == Some(highest) {
                 taken = file.path();
             }
         });
@@ -103,6 +166,39 @@ impl<'a> Maker<'a> {
         ))
         .into()
     }
+}
+
+fn publish(draft: Draft, path: &RelPath) -> anyhow::Result<()> {
+    match draft.publish().map_err(|error| Refused(error.to_string()))? {
+        true => Ok(()),
+        false => Err(Refused(format!("`{path}` is there already")).into()),
+    }
+}
+
+/// The last number that was given here: its file may be gone. Only ever a reason to go higher, so that whatever is written
+/// there gives no number twice.
+fn given(memory: &Path) -> u64 {
+    let path = RelPath::fixed(GIVEN);
+    let text = read::read(memory, &path, 100, clock::now()).ok().map(|reading| reading.state);
+    let Some(FileState::Whole(file)) = text else { return 0 };
+    let number = String::from_utf8_lossy(&file.bytes).trim().parse().unwrap_or(0);
+    if number < NUMBER_MAX { number } else { 0 }
+}
+
+/// Lost with a power failure and no matter then, unless the task's file is removed too: no need to sync it.
+fn note_given(memory: &Path, number: u64) {
+    let path = memory.join(GIVEN);
+    let fresh = path.with_extension("new");
+    drop(path.parent().map(std::fs::create_dir));
+    if std::fs::write(&fresh, format!("{number}\n")).is_ok() {
+        drop(std::fs::rename(&fresh, &path));
+    }
+}
+
+/// Every folder is listed each time: nothing else proves that a number is free.
+fn highest_in(inbox: &Path) -> std::io::Result<u64> {
+    let found = inspect::each_day(&days(inbox)?, inspect::LISTERS, look);
+    found.into_iter().try_fold(0, |highest, found| Ok(highest.max(found?)))
 }
 
 /// A number that we cannot see may be taken.
@@ -145,4 +241,42 @@ fn look(day: &Path) -> std::io::Result<u64> {
         }
     }
     Ok(highest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // covers: AG-05
+    #[test]
+    fn a_folder_that_cannot_be_read_gives_no_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let day = dir.path().join("codex/2026-01-31");
+        std::fs::create_dir_all(&day).unwrap();
+        std::fs::write(day.join("T0007-1010-x.md"), "").unwrap();
+        assert_eq!(highest_in(dir.path()).unwrap(), 7);
+        assert!(highest_in(&dir.path().join("gone")).is_err());
+        // As when somebody puts a file there after we have seen a folder.
+        let mut days = days(dir.path()).unwrap();
+        days.push(day.join("T0007-1010-x.md"));
+        let found: std::io::Result<Vec<u64>> =
+            inspect::each_day(&days, inspect::LISTERS, look).into_iter().collect();
+        let said = unreadable(found.unwrap_err()).to_string();
+        assert!(said.contains("no id is sure to be new") && said.contains("AG-05"), "{said}");
+    }
+
+    // covers: AG-05
+    #[test]
+    fn what_was_noted_is_only_a_reason_to_go_higher() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(given(dir.path()), 0);
+        note_given(dir.path(), 42);
+        note_given(dir.path(), 43);
+        assert_eq!(given(dir.path()), 43);
+        for forged in ["", "-1", "x", "999999999999999999", "99999999999999999999999", "1\n2"] {
+            std::fs::write(dir.path().join(GIVEN), forged).unwrap();
+            assert_eq!(given(dir.path()), 0, "{forged}");
+        }
+        note_given(&dir.path().join("nowhere/at all"), 1);
+    }
 }

@@ -115,7 +115,7 @@ pub(crate) fn run(context: &Context, mut args: Args) -> anyhow::Result<Exit> {
     if by_questions {
         ask_more(&mut args.fields)?;
     }
-    create(&place, title, assignee, Status::New, args.fields)
+    create(context, &place, title, assignee, Status::New, args.fields)
 }
 
 /// Whoever is asked for the title is asked for what else a task should not be without.
@@ -163,10 +163,11 @@ fn is_line(text: &str) -> bool {
 
 pub(crate) fn assign(context: &Context, args: AssignArgs) -> anyhow::Result<Exit> {
     let place = Place::of(context)?;
-    create(&place, args.title, args.assignee, Status::Assigned, args.fields)
+    create(context, &place, args.title, args.assignee, Status::Assigned, args.fields)
 }
 
 fn create(
+    context: &Context,
     place: &Place,
     title: String,
     assignee: String,
@@ -175,7 +176,7 @@ fn create(
 ) -> anyhow::Result<Exit> {
     let json = fields.json;
     let task = new_task(place, title, assignee, status, fields)?;
-    let (id, path) = Maker::open(place)?.make(&task)?;
+    let (id, path) = Maker::open(context, place)?.make(&task)?;
     if json {
         show::json(&serde_json::json!({ "id": id, "path": path.as_str() }))?;
     } else {

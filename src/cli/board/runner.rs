@@ -1,6 +1,6 @@
 //! One command line of the owner's as a supervised run of this process: limits, no orphan, its output streamed to stderr.
 
-use crate::model::{RunEvent, RunId, Seat, Spawn, TreeRef};
+use crate::model::{Access, RunEvent, RunId, Seat, Spawn, TreeRef};
 use crate::protocol::board::artifact::{NOT_RUN, Ran, TIMED_OUT};
 use crate::run::{Executor as _, Folder, How, Limits, LocalExecutor, RunSpec};
 use std::io::{IsTerminal as _, Read as _, Seek as _, SeekFrom, Write as _};
@@ -91,6 +91,7 @@ impl Runner {
             why: "agency verify".to_owned(),
             resume: None,
             command: None,
+            access: Access::Write,
         };
         let ours = |name: &str| name.starts_with("AGENCY_");
         let limit = Some(self.limit.as_secs().max(1));

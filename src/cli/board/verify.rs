@@ -2,23 +2,25 @@
 
 mod look;
 
-use super::super::ask::tell;
+use super::super::ask::answer;
 use super::super::context::{Context, runtime};
 use super::super::exit::{Exit, Refused};
+use super::super::show;
 use super::prompt::{Question, is_terminal};
 use super::runner::Runner;
-use super::{Place, task_id};
+use super::{Place, bytes, task_id};
 use crate::model::Verb;
 use crate::protocol::board::NAME;
 use crate::protocol::board::artifact::{Artifact, Passed};
 use crate::protocol::board::names::TaskId;
+use crate::protocol::board::state;
 use look::Look;
 use std::time::Duration;
 
 /// Run a task's Definition of Done yourself, and write what came of it
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  agency verify --task T0007\n  agency verify --task T0007 --check-risks\n  agency verify --task T0007 --override --reason 'Hotfix INC-1234' --followup T0008"
+    after_help = "Examples:\n  agency verify --task T0007\n  agency verify --task T0007 --check-risks\n  agency verify --task T0007 --json | jq .result\n  agency verify --task T0007 --override --reason 'Hotfix INC-1234' --followup T0008"
 )]
 pub(crate) struct Args {
     #[arg(long, value_name = "ID", value_parser = task_id)]
@@ -41,6 +43,9 @@ pub(crate) struct Args {
     /// How long each command may take, such as 90s, 30m or 2h
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = duration)]
     timeout: Duration,
+    /// For machines
+    #[arg(long)]
+    json: bool,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -73,7 +78,9 @@ pub(crate) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
         let runner = Runner::new(&place.root, runs, args.timeout)?;
         anyhow::Ok((look.verify(args, &task, runner).await?, approver))
     })?;
-    say(args, &artifact);
+    if !args.json {
+        say(args, &artifact);
+    }
     let json = serde_json::to_string(&artifact)?;
     let by = overrule.as_ref();
     let words = [
@@ -85,7 +92,12 @@ pub(crate) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
         ("followup", by.map(|by| by.followup.as_str())),
         ("approver", approver.as_deref()),
     ];
-    tell(context, Verb::Do, Some(NAME), &words)?;
+    let answer = answer(context, Verb::Do, Some(NAME), &words)?;
+    if args.json {
+        show::json(&as_written(&place, &artifact)?)?;
+    } else {
+        anstream::println!("{answer}");
+    }
     Ok(if artifact.result == Passed::Pass || args.overrule { Exit::Fine } else { Exit::Finding })
 }
 
@@ -140,6 +152,27 @@ fn approver(args: &Args, owner: Option<String>) -> anyhow::Result<Option<String>
     };
     let read = |text: &str| (!text.trim().is_empty()).then(|| text.trim().to_owned());
     question.ask(None, read).map(Some)
+}
+
+/// The artifact as it lies there now, an override with it; where it lies; and why DONE may not follow.
+fn as_written(place: &Place, ours: &Artifact) -> anyhow::Result<serde_json::Value> {
+    let state = bytes(&place.root, state::PATH)?.and_then(|text| state::parse(&text).ok());
+    let last = state.and_then(|state| state.last_verify);
+    let last =
+        last.filter(|last| (&last.task_id, &last.timestamp) == (&ours.task_id, &ours.timestamp));
+    let text = match &last {
+        Some(last) => bytes(&place.root, &last.artifact_path)?,
+        None => None,
+    };
+    let written = text.and_then(|text| serde_json::from_slice(&text).ok());
+    // Somebody's later verify may have taken its place already.
+    let written = written.filter(|found: &Artifact| found.timestamp == ours.timestamp);
+    let path = last.filter(|_| written.is_some()).map(|last| last.artifact_path);
+    let artifact = written.as_ref().unwrap_or(ours);
+    let mut shown = serde_json::to_value(artifact)?;
+    shown["objection"] = artifact.objection().into();
+    shown["path"] = path.into();
+    Ok(shown)
 }
 
 /// §21.6, and the result.

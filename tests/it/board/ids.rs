@@ -4,6 +4,7 @@ use super::board;
 use crate::e2e::stage::Stage;
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 fn trials() -> Option<usize> {
@@ -117,6 +118,80 @@ fn forged_names_and_links_neither_stop_nor_divert_new_tasks() {
     (0..11).for_each(|_| words.extend(["--acceptance", &long]));
     let said = stage.agency(&words);
     assert!(said.code == 1 && said.err.contains("bytes"), "what no reader takes is not written");
+}
+
+/// Where the last number that was given is noted.
+pub(super) fn last_given(stage: &Stage) -> PathBuf {
+    let folders = std::fs::read_dir(stage.at("state")).unwrap().map(|entry| entry.unwrap().path());
+    let noted: Vec<PathBuf> =
+        folders.map(|dir| dir.join("board/last-given")).filter(|path| path.exists()).collect();
+    let [one] = &noted[..] else { panic!("{noted:?}") };
+    one.clone()
+}
+
+// covers: AG-05
+#[test]
+fn a_number_is_not_given_again_when_its_file_is_gone_or_its_note_is_wrong() {
+    let stage = board();
+    let new = || stage.ok(&["task", "new", "--title", "x", "--assignee", "codex"]);
+    let remove = |line: &str| {
+        std::fs::remove_file(stage.repo().join(line.split_whitespace().last().unwrap())).unwrap();
+    };
+    assert!(new().starts_with("T0001"));
+    let second = new();
+    remove(&second);
+    let third = new();
+    assert!(third.starts_with("T0003"), "T0002 was given: {third}");
+    assert_eq!(std::fs::read_to_string(last_given(&stage)).unwrap(), "3\n");
+    let refused = stage.agency(&[
+        "task",
+        "new",
+        "--title",
+        "x",
+        "--assignee",
+        "codex",
+        "--depends-on",
+        "T0099",
+    ]);
+    assert_eq!(refused.code, 1);
+    for forged in ["1\n", "0", "", "no number", "999999999999999999"] {
+        std::fs::write(last_given(&stage), forged).unwrap();
+        let before = found(&stage).0.len();
+        let wanted = format!("T{:04}", before + 2);
+        assert!(new().starts_with(&wanted), "{forged:?}: wanted {wanted}");
+    }
+    std::fs::remove_file(last_given(&stage)).unwrap();
+    assert!(new().starts_with("T0009"), "without a note the files say it");
+}
+
+// covers: AG-05, SE-02
+#[test]
+fn no_id_comes_from_an_inbox_that_cannot_be_read() {
+    let stage = board();
+    stage.ok(&["task", "new", "--title", "x", "--assignee", "codex"]);
+    let inbox = stage.repo().join(".kodingx/inbox");
+    let aside = stage.at("home/inbox");
+    std::fs::rename(&inbox, &aside).unwrap();
+    let before = crate::scenarios::files_below(&stage.at("home"));
+    for put in
+        [(|inbox, _| std::fs::write(inbox, "").unwrap()) as fn(&Path, &Path), |inbox, aside| {
+            std::os::unix::fs::symlink(aside, inbox).unwrap()
+        }]
+    {
+        put(&inbox, &aside);
+        for words in [["task", "new"], ["assign", "codex"]] {
+            let more: &[&str] = if words[0] == "task" { &["--assignee", "codex"] } else { &[] };
+            let said = stage.agency(&[&words[..], &["--title", "x"], more].concat());
+            assert_eq!(said.code, 1, "{}", said.out);
+            let wanted = [".kodingx/inbox", "is not a folder", "nothing is written", "SE-02"];
+            assert!(wanted.iter().all(|word| said.err.contains(word)), "{}", said.err);
+        }
+        assert!(stage.ok(&["status"]).contains("no task yet"), "status goes on and reads no link");
+        std::fs::remove_file(&inbox).unwrap();
+    }
+    assert_eq!(crate::scenarios::files_below(&stage.at("home")), before, "nothing went there");
+    std::fs::rename(&aside, &inbox).unwrap();
+    assert!(stage.ok(&["assign", "codex", "--title", "x"]).starts_with("T0002"));
 }
 
 // covers: AG-05

@@ -328,8 +328,9 @@ fn the_archive_loses_nothing_and_leads_nowhere_else() {
         2
     );
     refused(&stage, &["task", "show", "T0001"], "agency archive --restore T0001");
-    // Whoever loses the note of the last id still gives none twice.
+    // Whoever loses the notes of the last id still gives none twice.
     std::fs::remove_file(archive.join("last-id")).unwrap();
+    std::fs::remove_file(super::ids::last_given(&stage)).unwrap();
     assert!(stage.ok(&["task", "new", "--title", "x", "--assignee", "codex"]).starts_with("T0002"));
     stage.write(&path.replace("do-it", "twin"), &text);
     refused(&stage, &["archive", "--restore", "T0001"], "AG-05");

@@ -261,3 +261,28 @@ fn an_orchestrator_that_builds_too_much_itself_is_told() {
     (0..6).for_each(|n| stage.write(&format!("b{n}"), "x\n"));
     assert!(stage.ok(&["verify", "--task", "T0001"]).contains("changed 7 files"));
 }
+
+// covers: AG-17, AG-19
+#[test]
+fn verify_says_the_same_to_machines() {
+    let stage = board();
+    task(&stage, &[]);
+    task(&stage, &[]);
+    let passed = stage.json(&["verify", "--task", "T0001", "--json"]);
+    let path = passed["path"].as_str().unwrap();
+    let lies: Value = serde_json::from_str(&stage.read(path).unwrap()).unwrap();
+    assert_eq!((&passed["result"], &passed["objection"]), (&Value::from("pass"), &Value::Null));
+    assert_eq!(passed["commands"], lies["commands"]);
+    stage.write("broken", "");
+    let said = stage.agency(&["verify", "--task", "T0001", "--json"]);
+    let failed: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!((said.code, failed["result"].as_str()), (1, Some("fail")));
+    assert!(failed["objection"].as_str().unwrap().contains("ended with 1"), "{failed}");
+    assert!(said.err.contains("[1/1]"), "how far it is goes to stderr: {}", said.err);
+    let words = ["verify", "--task", "T0001", "--override", "--reason", "x", "--followup", "T0002"];
+    let overruled = stage.json(&[&words[..], &["--approver", "me", "--json"]].concat());
+    assert_eq!(overruled["override"]["decision_ref"], artifact(&stage)["override"]["decision_ref"]);
+    assert_eq!((&overruled["result"], &overruled["objection"]), (&"fail".into(), &Value::Null));
+    let unknown = stage.agency(&["verify", "--task", "T0099", "--json"]);
+    assert!(unknown.code == 1 && unknown.out.is_empty(), "{}", unknown.out);
+}
