@@ -34,14 +34,14 @@ fn main() -> ExitCode {
         std::thread::sleep(every);
         ours.take(daemon.id());
         theirs.take(watcher.id());
-        workflows += usize::from(stage.begin_again());
+        workflows += stage.begin_again();
     }
     end(&mut watcher, Signal::SIGINT);
     end(&mut daemon, Signal::SIGTERM);
     let sent = screen.join().expect("the reader ends with the terminal");
     let flat = [ours.report("daemon"), theirs.report("watcher")];
     println!(
-        "\n{} s, {} runs, {workflows} workflows begun again, {:.1} KiB/s to the terminal",
+        "\n{} s, {} runs, {workflows} loops and workflows begun again, {:.1} KiB/s to the terminal",
         begun.elapsed().as_secs(),
         stage.runs(),
         sent.bytes as f64 / 1024.0 / begun.elapsed().as_secs_f64()

@@ -1,10 +1,11 @@
-//! Three of the demo's repositories under one daemon: a loop of many steps, handoffs that begin again, a ledger.
+//! Three of the demo's repositories under one daemon: loops and handoffs that begin again when they are complete, a ledger.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// More steps than ten minutes have room for.
-const STEPS: usize = 2000;
+/// As many as the demo has. The state that the loop's protocol keeps in the repository grows with each step of a plan, and the
+/// daemon holds it: a plan without an end would show that, and nothing about the daemon.
+const STEPS: &str = "1,2,3";
 const SEATS: [(&str, &str); 6] = [
     ("claude-code", "agent.sh"),
     ("codex", "agent.sh"),
@@ -26,9 +27,8 @@ impl Stage {
         for repo in stage.repos() {
             make(&repo);
         }
-        let steps: Vec<String> = (1..=STEPS).map(|step| step.to_string()).collect();
         let [review_loop, handoff, ledger] = stage.repos();
-        stage.ok(&review_loop, &["loop", "init", "--steps", &steps.join(",")]);
+        stage.ok(&review_loop, &["loop", "init", "--steps", STEPS]);
         stage.ok(&handoff, &["handoff", "start", "Add user auth"]);
         stage.ok(&ledger, &["ledger", "init"]);
         stage
@@ -83,16 +83,18 @@ impl Stage {
         assert!(status.is_ok_and(|status| status.success()), "agency {words:?}");
     }
 
-    /// A workflow that is complete is followed by the next one; true: it was.
-    pub(crate) fn begin_again(&self) -> bool {
-        let repo = self.at("handoff");
-        let text = std::fs::read_to_string(repo.join(".claude/state.json")).unwrap_or_default();
-        let state: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-        let complete = state["current_workflow"]["status"] == "completed";
-        if complete {
-            self.ok(&repo, &["handoff", "start", "Add user auth"]);
+    /// What is complete is followed by the next of its kind; how many were.
+    pub(crate) fn begin_again(&self) -> usize {
+        let [review_loop, handoff, _] = self.repos();
+        let looped = says(&review_loop, ".review-loop-state.json", "/phase", "complete");
+        if looped {
+            self.ok(&review_loop, &["loop", "init", "--steps", STEPS]);
         }
-        complete
+        let handed = says(&handoff, ".claude/state.json", "/current_workflow/status", "completed");
+        if handed {
+            self.ok(&handoff, &["handoff", "start", "Add user auth"]);
+        }
+        usize::from(looped) + usize::from(handed)
     }
 
     /// How many agents were started in all.
@@ -103,6 +105,12 @@ impl Stage {
             said.ok().and_then(|said| serde_json::from_slice(&said.stdout).ok());
         runs.map_or(0, |runs| runs.len())
     }
+}
+
+fn says(repo: &Path, file: &str, field: &str, word: &str) -> bool {
+    let text = std::fs::read_to_string(repo.join(file)).unwrap_or_default();
+    let state: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    state.pointer(field).is_some_and(|value| value == word)
 }
 
 fn make(repo: &Path) {

@@ -68,39 +68,66 @@ name!(
     BlobId
 );
 
-/// SHA-256 of some bytes, in hex.
+/// SHA-256 of some bytes, in hex. It lies inline: there is one for every file and record that we know.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Digest(String);
+#[serde(try_from = "String", into = "String")]
+pub struct Digest([u8; Self::LENGTH]);
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{found}` is not a SHA-256 in hex")]
+pub struct DigestError {
+    found: String,
+}
 
 impl Digest {
+    const LENGTH: usize = 64;
+
     pub fn of(bytes: &[u8]) -> Self {
         Self::finish(Sha256::new().chain_update(bytes))
     }
 
     /// For bytes that arrive in pieces.
     pub fn finish(hasher: Sha256) -> Self {
-        let hex = hasher.finalize().iter().fold(String::with_capacity(64), |mut hex, byte| {
-            use fmt::Write as _;
-            write!(hex, "{byte:02x}").expect("writing to a String cannot fail");
-            hex
-        });
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut hex = [0; Self::LENGTH];
+        for (pair, byte) in hex.chunks_exact_mut(2).zip(hasher.finalize()) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
         Self(hex)
     }
 
     pub fn as_str(&self) -> &str {
-        &self.0
+        str::from_utf8(&self.0).expect("BUG: hex digits are text")
     }
 
     /// Enough to tell digests apart by eye.
     pub fn short(&self) -> &str {
-        self.0.get(..12).unwrap_or(&self.0)
+        &self.as_str()[..12]
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = DigestError;
+
+    fn try_from(text: String) -> Result<Self, DigestError> {
+        let is_hex = |bytes: &[u8]| bytes.iter().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
+        match text.as_bytes().try_into() {
+            Ok(bytes) if is_hex(text.as_bytes()) => Ok(Self(bytes)),
+            Ok(_) | Err(_) => Err(DigestError { found: crate::model::clip(&text, 80) }),
+        }
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.as_str().to_owned()
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
@@ -199,5 +226,9 @@ mod tests {
     fn a_digest_is_the_sha256_in_hex() {
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(Digest::of(b"").as_str(), empty);
+        assert_eq!(Digest::try_from(empty.to_owned()).unwrap(), Digest::of(b""));
+        for bad in ["", "e3b0", &empty[1..], &empty.to_uppercase(), &format!("{empty}0")] {
+            assert!(Digest::try_from(bad.to_owned()).is_err(), "{bad:?} must be refused");
+        }
     }
 }

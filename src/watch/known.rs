@@ -27,13 +27,17 @@ struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Delivered {
     Absent,
-    Whole {
-        digest: Digest,
-        written: Timestamp,
-        seen: Now,
-    },
+    /// Boxed: most files that are asked for by name are absent.
+    Whole(Box<Whole>),
     /// With its stamp: another link in the place of one that was taken away looks the same.
     Unreadable(String, Option<Stamp>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Whole {
+    digest: Digest,
+    written: Timestamp,
+    seen: Now,
 }
 
 impl Known {
@@ -90,7 +94,8 @@ impl Delivered {
         match state {
             FileState::Absent => Self::Absent,
             FileState::Whole(file) => {
-                Self::Whole { digest: file.digest.clone(), written: file.written, seen: file.seen }
+                let (digest, written, seen) = (file.digest.clone(), file.written, file.seen);
+                Self::Whole(Box::new(Whole { digest, written, seen }))
             }
             FileState::Unreadable(unreadable) => Self::Unreadable(unreadable.found.clone(), stamp),
         }
@@ -99,11 +104,10 @@ impl Delivered {
 
 /// The same bytes again were first seen when they were first seen.
 fn keep_first_seen(mut state: FileState, before: Option<&Delivered>) -> FileState {
-    if let (FileState::Whole(file), Some(Delivered::Whole { digest, seen, .. })) =
-        (&mut state, before)
-        && file.digest == *digest
+    if let (FileState::Whole(file), Some(Delivered::Whole(whole))) = (&mut state, before)
+        && file.digest == whole.digest
     {
-        file.seen = *seen;
+        file.seen = whole.seen;
     }
     state
 }

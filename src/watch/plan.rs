@@ -5,7 +5,7 @@ use crate::model::{Interest, RelPath, Shape, WatchedFile, WatchedTree};
 use std::collections::{BTreeSet, HashMap};
 
 pub(super) struct Plan {
-    files: HashMap<RelPath, WatchedFile>,
+    files: HashMap<RelPath, Wanted>,
     trees: Vec<WatchedTree>,
     /// Folder to the names in it that are wanted or lead to something wanted.
     named: HashMap<String, BTreeSet<String>>,
@@ -29,14 +29,16 @@ impl Plan {
                 folder = join(&folder, name);
             }
         }
-        let files = interest.files.into_iter().map(|file| (file.path.clone(), file)).collect();
+        let files = interest.files.into_iter();
+        let wanted = |WatchedFile { path, shape, limit }| (path, Wanted { shape, limit });
+        let files = files.map(wanted).collect();
         Self { files, trees: interest.trees, named }
     }
 
     /// A named file is found even where a tree would read it otherwise.
     pub(super) fn wanted(&self, path: &RelPath) -> Option<Wanted> {
-        if let Some(WatchedFile { shape, limit, .. }) = self.files.get(path) {
-            return Some(Wanted { shape: *shape, limit: *limit });
+        if let Some(wanted) = self.files.get(path) {
+            return Some(*wanted);
         }
         let (folder, name) = path.as_str().rsplit_once('/')?;
         let tree = self.trees.iter().find(|tree| {

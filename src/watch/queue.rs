@@ -2,11 +2,12 @@
 
 use super::pending::Pending;
 use crate::model::{RelPath, Ticks};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 pub(super) struct Queue {
-    pending: HashMap<RelPath, Pending>,
+    /// Not a hash map: that keeps its room, and for most of its life a queue is empty.
+    pending: BTreeMap<RelPath, Pending>,
     order: BTreeSet<(Ticks, RelPath)>,
 }
 

@@ -51,7 +51,24 @@ pub(super) struct Scan<'a> {
 /// The names last found in each folder of a tree, with the stamp that the folder had just before.
 #[derive(Default)]
 pub(super) struct Names {
-    folders: HashMap<String, (Stamp, Vec<String>)>,
+    folders: HashMap<String, (Stamp, Packed)>,
+}
+
+/// Names of one folder in a single piece of memory: a folder has many, and the list is made anew with each of them.
+#[derive(Default)]
+struct Packed(String);
+
+impl Packed {
+    fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.split_terminator('/')
+    }
+}
+
+impl FromIterator<String> for Packed {
+    fn from_iter<I: IntoIterator<Item = String>>(names: I) -> Self {
+        // A name holds no slash.
+        Self(names.into_iter().fold(String::new(), |packed, name| packed + &name + "/"))
+    }
 }
 
 impl Names {
@@ -95,7 +112,12 @@ impl Scan<'_> {
 
     /// `stamp` was taken before the list is made: what comes in between is in the list and changes the stamp, so the folder
     /// is only listed once too often.
-    fn names<'n>(&self, folder: &str, stamp: Stamp, names: &'n mut Names) -> &'n [String] {
+    fn names<'n>(
+        &self,
+        folder: &str,
+        stamp: Stamp,
+        names: &'n mut Names,
+    ) -> impl Iterator<Item = &'n str> + use<'n> {
         let known = names.folders.get(folder).is_some_and(|(known, _)| *known == stamp);
         if self.trust == Trust::Nothing || !known {
             let found = list_names(&self.root.join(folder), self.plan, folder);
@@ -103,7 +125,7 @@ impl Scan<'_> {
             let stamp = if is_proven(stamp, self.now) { stamp } else { NO_STAMP };
             names.folders.insert(folder.to_owned(), (stamp, found));
         }
-        names.folders.get(folder).map_or(&[], |(_, found)| found)
+        names.folders.get(folder).into_iter().flat_map(|(_, found)| found.iter())
     }
 }
 
@@ -129,8 +151,8 @@ fn look(root: &Path, plan: &Plan, path: String, listing: &mut Listing, open: &mu
 }
 
 /// The names in a folder that may matter: folders, and wanted files. The entry's own kind saves a look at the others.
-fn list_names(at: &Path, plan: &Plan, folder: &str) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(at) else { return Vec::new() };
+fn list_names(at: &Path, plan: &Plan, folder: &str) -> Packed {
+    let Ok(entries) = std::fs::read_dir(at) else { return Packed::default() };
     let may_matter = |entry: &DirEntry, name: &str| {
         entry.file_type().is_ok_and(|kind| kind.is_dir())
             || RelPath::new(join(folder, name)).is_ok_and(|path| plan.wanted(&path).is_some())
@@ -228,7 +250,11 @@ mod tests {
             let names = &mut names;
             let count = scan.list("", names, &mut |_, _| {}).files.len();
             // As if nothing but this list had ever told of the second file.
-            (count, names.folders.get_mut("in/box").unwrap().1.pop().is_some())
+            let known = &mut names.folders.get_mut("in/box").unwrap().1;
+            let mut left: Vec<_> = known.iter().map(str::to_owned).collect();
+            let last = left.pop();
+            *known = left.into_iter().collect();
+            (count, last.is_some())
         };
         assert_eq!(files(Trust::Stamps, 0), (1, true), "young");
         assert_eq!(files(Trust::Stamps, 9), (1, true), "listed again, now old");

@@ -40,8 +40,10 @@ impl Survey {
         let mut paths: Vec<RelPath> =
             files.iter().filter(news).map(|(path, _)| path.clone()).collect();
         paths.extend(self.stamps.keys().filter(|path| !files.contains_key(*path)).cloned());
-        let proven = |stamp: Stamp| Some(stamp).filter(|stamp| is_proven(*stamp, now.wall));
-        self.stamps = files.into_iter().map(|(path, stamp)| (path, proven(stamp))).collect();
+        self.stamps.retain(|path, _| files.contains_key(path));
+        for (path, stamp) in files {
+            self.stamps.insert(path, Some(stamp).filter(|stamp| is_proven(*stamp, now.wall)));
+        }
         let wanted = |path: RelPath| {
             let wanted = plan.wanted(&path)?;
             Some(Surveyed { path, shape: wanted.shape, limit: wanted.limit })

@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 pub(super) struct Slot {
     pub(super) protocol: Box<dyn Protocol>,
     pub(super) deadline: Option<Deadline>,
-    memory: BTreeMap<String, Value>,
-    open: BTreeMap<Key, Keyed>,
+    /// As JSON text: it is only kept for the journal's next beginning, and a tree of values takes many times the room.
+    memory: BTreeMap<String, Box<str>>,
+    /// Boxed: a tree has room for eleven in each node, and mostly one is open.
+    open: BTreeMap<Key, Box<Keyed>>,
     decisions: u64,
 }
 
@@ -43,12 +45,12 @@ impl Slot {
         self.decisions += 1;
         for Memo { name, value } in &decision.memo {
             match value {
-                Some(value) => self.memory.insert(name.clone(), value.clone()),
+                Some(value) => self.memory.insert(name.clone(), value.to_string().into()),
                 None => self.memory.remove(name),
             };
         }
         for keyed in &decision.effects {
-            self.open.insert(keyed.key.clone(), keyed.clone());
+            self.open.insert(keyed.key.clone(), Box::new(keyed.clone()));
         }
     }
 
@@ -60,18 +62,20 @@ impl Slot {
     }
 
     pub(super) fn open(&self) -> impl Iterator<Item = &Keyed> {
-        self.open.values()
+        self.open.values().map(Box::as_ref)
     }
 
     pub(super) fn is_open(&self, key: &Key) -> Option<&Keyed> {
-        self.open.get(key)
+        self.open.get(key).map(Box::as_ref)
     }
 
     /// For a journal that begins anew. `count` tells the protocol how many decisions came before (see `Protocol`).
     pub(super) fn to_remembered(&self) -> Remembered {
-        let mut memory = self.memory.clone();
+        let value = |text| serde_json::from_str(text).expect("BUG: we wrote it from a value");
+        let memory = self.memory.iter().map(|(name, text)| (name.clone(), value(text)));
+        let mut memory: BTreeMap<String, Value> = memory.collect();
         memory.insert("count".to_owned(), self.decisions.into());
-        Remembered { memory, open: self.open.values().cloned().collect() }
+        Remembered { memory, open: self.open().cloned().collect() }
     }
 
     pub(super) fn restore(&mut self, remembered: Remembered) {

@@ -16,7 +16,8 @@ use std::path::PathBuf;
 
 pub(super) struct Shelf {
     dir: PathBuf,
-    records: BTreeMap<String, (Stamp, Record)>,
+    /// Boxed: a tree has room for eleven in each node, and most outboxes hold one or two.
+    records: BTreeMap<String, Box<(Stamp, Record)>>,
     told: Tracks,
     flows: BTreeMap<String, Flow>,
     /// Written in memory only: a disk that failed gets another chance.
@@ -118,10 +119,10 @@ impl Shelf {
             };
             gone.remove(id);
             let Some(stamp) = entry.metadata().ok().map(stamp) else { continue };
-            if self.records.get(id).is_none_or(|(known, _)| *known != stamp)
+            if self.records.get(id).is_none_or(|known| known.0 != stamp)
                 && let Some(record) = outbox::read(&entry.path())
             {
-                self.records.insert(id.to_owned(), (stamp, record));
+                self.records.insert(id.to_owned(), Box::new((stamp, record)));
             }
         }
         for id in gone {

@@ -248,7 +248,7 @@ fn adopted(it: &Handoff, state: &State, now: Now) -> Option<Workflow> {
     let text = |name: &str| found.get(name).and_then(Value::as_str).unwrap_or_default();
     let iteration = state.document.get("iteration").and_then(Value::as_u64).unwrap_or(1);
     let iteration = u32::try_from(iteration).unwrap_or(1).max(1);
-    let has_messages = !it.index.messages.is_empty();
+    let has_messages = !it.index.messages.is_empty() || !it.index.history.is_empty();
     Some(Workflow {
         id: clip(text("id"), 100),
         flow: Flow::parse(text("type"))?,

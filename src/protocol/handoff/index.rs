@@ -18,6 +18,8 @@ pub(super) struct Index {
     pub(super) state: Option<StateSeen>,
     /// Well-formed messages by id, with every place where each lies.
     pub(super) messages: BTreeMap<String, BTreeMap<RelPath, Seen>>,
+    /// Messages of before us: they only lie in final folders, and nobody waits for them. What they say is needed no more.
+    pub(super) history: BTreeMap<String, BTreeSet<RelPath>>,
     /// Files in `pending/` and `accepted/` that are no message.
     pub(super) odd: BTreeMap<RelPath, Odd>,
     /// Messages that do not lie as memory knows them.
@@ -63,7 +65,7 @@ impl Index {
             Wake::File(file) => self.absorb_file(file),
             Wake::Checkout(checkout) => self.checkout = Some(checkout.clone()),
             Wake::Run(RunEvent::Started { .. }) | Wake::Deadline => {}
-            Wake::Run(RunEvent::Ended(end)) => self.ended = Some(end.clone()),
+            Wake::Run(RunEvent::Ended(end)) => self.ended = Some((**end).clone()),
             Wake::Fact { key, value } => self.absorb_fact(key, value),
             Wake::Decided(decision) => {
                 self.memory.take(decision);
@@ -168,6 +170,12 @@ impl Index {
                 self.messages.remove(&id);
             }
         }
+        if let Some(places) = self.history.get_mut(&id) {
+            places.remove(path);
+            if places.is_empty() {
+                self.history.remove(&id);
+            }
+        }
         self.mark(&id);
     }
 
@@ -175,8 +183,21 @@ impl Index {
     fn mark(&mut self, id: &str) {
         if reconcile::is_settled(self, id) {
             self.dirty.remove(id);
+            self.lay_to_rest(id);
         } else {
             self.dirty.insert(id.to_owned());
+        }
+    }
+
+    /// Settled and not open: every copy lies in a final folder. A month of work has many of these.
+    fn lay_to_rest(&mut self, id: &str) {
+        if self.memory.open.contains_key(id) {
+            return;
+        }
+        if let Some(copies) = self.messages.remove(id)
+            && !self.memory.done.contains_key(id)
+        {
+            self.history.entry(id.to_owned()).or_default().extend(copies.into_keys());
         }
     }
 

@@ -35,7 +35,7 @@ pub(super) fn find<'a>(index: &'a Index, id: &str) -> Finding<'a> {
         return of_done(copies);
     }
     match index.memory.open.get(id) {
-        None => of_unknown(index, copies),
+        None => of_unknown(index, index.history.contains_key(id), copies),
         Some(known) => of_known(index, id, known, copies),
     }
 }
@@ -47,17 +47,22 @@ fn of_done(copies: &BTreeMap<RelPath, Seen>) -> Finding<'_> {
     })
 }
 
-fn of_unknown<'a>(index: &Index, copies: &'a BTreeMap<RelPath, Seen>) -> Finding<'a> {
+fn of_unknown<'a>(
+    index: &Index,
+    is_history: bool,
+    copies: &'a BTreeMap<RelPath, Seen>,
+) -> Finding<'a> {
     // The furthest copy counts. One that lies in a final folder is history, and what lies before it is an older copy.
     let mut by_stage: Vec<_> = copies.iter().collect();
     by_stage.sort_by_key(|(path, seen)| (seen.folder, *path));
-    match (by_stage.pop(), by_stage.first()) {
-        (None, _) => Finding::Settled,
-        (Some(_), Some((path, seen))) if !is_final(seen.folder) => {
+    let has_older = by_stage.len() > 1 || is_history;
+    match (by_stage.first().copied(), by_stage.last().copied()) {
+        (Some((path, seen)), _) if has_older && !is_final(seen.folder) => {
             Finding::Copy(path, seen, "an older copy of a message")
         }
-        (Some((_, seen)), _) if is_final(seen.folder) => Finding::Settled,
-        (Some((path, seen)), _) => match seen.folder {
+        (_, None) => Finding::Settled,
+        (_, Some((_, seen))) if is_final(seen.folder) => Finding::Settled,
+        (_, Some((path, seen))) => match seen.folder {
             Folder::Accepted if !may_move(index, seen.message.to) => {
                 Finding::Copy(path, seen, "a message begins in pending/")
             }

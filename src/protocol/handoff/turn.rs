@@ -6,8 +6,8 @@ use super::noting::about;
 use super::table::{Folder, Kind, Who};
 use super::{Handoff, prompt, state, upkeep};
 use crate::model::{
-    Builder, Decision, Effect, Fact, Key, Now, Outcome, Query, RowId, RunId, Seat, Snapshot, Spawn,
-    TreeId, TreeRef,
+    Access, Builder, Decision, Effect, Fact, Key, Now, Outcome, Query, RowId, RunId, Seat,
+    Snapshot, Spawn, TreeId, TreeRef,
 };
 
 /// A run of ours has ended: remember that before anything else.
@@ -209,6 +209,7 @@ fn start(it: &Handoff, workflow: &Workflow, turn: &Turn, now: Now) -> Decision {
         why: why(turn, phase),
         resume: turn.session.clone(),
         command: None,
+        access: Access::Write,
     })));
     let mut next = turn.clone();
     next.run = Some(Running { run, since: now.wall, ticks: now.ticks });

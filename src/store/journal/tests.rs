@@ -345,11 +345,22 @@ fn a_line_that_is_too_long_is_damage_and_never_written() {
 fn a_body_that_could_not_be_read_back_is_refused() {
     let place = Place::new();
     let (mut journal, _) = place.open();
-    let deep = (0..200).fold(json!(1), |inner, _| json!([inner]));
-    let error = journal.append("deep", &deep, at(), Durability::Synced).unwrap_err();
-    assert!(matches!(error, StoreError::RecordUnreadable { .. }), "{error}");
+    let deep = |levels: usize| {
+        (0..levels).fold(json!(1), |inner, at| match at % 2 {
+            0 => json!([inner]),
+            _ => json!({ "in": inner }),
+        })
+    };
+    for levels in [127, 200] {
+        let error = journal.append("deep", &deep(levels), at(), Durability::Synced).unwrap_err();
+        assert!(matches!(error, StoreError::RecordUnreadable { .. }), "{error}");
+    }
+    journal.append("deep", &deep(126), at(), Durability::Synced).unwrap();
     add(&mut journal, 1);
-    assert_eq!(place.verify().unwrap().head.n, 1);
+    drop(journal);
+    assert_eq!(place.verify().unwrap().head.n, 2);
+    let (_, opened) = place.open();
+    assert_eq!(opened.records[0].body, deep(126), "the deepest that is taken can be read");
 }
 
 #[test]

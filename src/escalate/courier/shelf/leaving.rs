@@ -49,7 +49,7 @@ impl Shelf {
         let (parcel, urgent, holds, severity) = match &place {
             Place::Alone { cause, channel } => {
                 let parcel = self.lane(cause, channel)?.parcel.as_ref()?;
-                let (_, record) = self.records.get(cause)?;
+                let record = &self.records.get(cause)?.1;
                 (parcel, record.is_urgent(parcel.kind), record.holds, record.severity)
             }
             Place::Digest { id } => {
@@ -87,7 +87,7 @@ impl Shelf {
     /// What is said is what holds now, and not at the last look around.
     fn look_again(&mut self, place: &Place) {
         if let Place::Alone { cause, .. } = place
-            && let Some((_, known)) = self.records.get_mut(cause)
+            && let Some(known) = self.records.get_mut(cause).map(|known| &mut known.1)
             && let Some(record) = outbox::read(&self.dir.join(format!("{cause}.json")))
         {
             *known = record;
@@ -97,7 +97,7 @@ impl Shelf {
     fn outgoing(&self, place: &Place, channels: &Channels, now: Timestamp) -> Option<Outgoing> {
         let (message, parcel) = match place {
             Place::Alone { cause, channel } => {
-                let (_, record) = self.records.get(cause)?;
+                let record = &self.records.get(cause)?.1;
                 let parcel = self.lane(cause, channel)?.parcel.as_ref()?;
                 (Message::of(record, parcel.kind, parcel.seq, &channels.redactor), parcel)
             }

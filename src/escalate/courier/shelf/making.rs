@@ -51,7 +51,7 @@ impl Shelf {
     ) -> (Vec<Due>, Option<Timestamp>) {
         let since = self.told.since.get(channel).copied().unwrap_or(now);
         let (mut all, mut wake, fresh) = (Vec::new(), None::<Timestamp>, Lane::default());
-        for (cause, (_, record)) in &self.records {
+        for (cause, record) in self.records.iter().map(|(cause, known)| (cause, &known.1)) {
             let routed = record.everywhere || channels.is_routed(record.severity, channel);
             let rules = Rules { repeat: channels.repeat, quiet, since, routed };
             let lane = self.lane(cause, channel).unwrap_or(&fresh);
@@ -75,7 +75,7 @@ impl Shelf {
     }
 
     fn make(&mut self, channel: &str, due: &Due, now: Timestamp) {
-        let Some((_, record)) = self.records.get(&due.cause) else { return };
+        let Some(record) = self.records.get(&due.cause).map(|known| &known.1) else { return };
         let lane = self.told.tracks.entry(due.cause.clone()).or_default();
         let lane = lane.entry(channel.to_owned()).or_default();
         let told = told(record, lane, due.kind, now);
@@ -90,7 +90,7 @@ impl Shelf {
         let (mut members, mut lines, fresh) = (BTreeMap::new(), Vec::new(), Lane::default());
         let mut repo = String::new();
         for due in due {
-            let Some((_, record)) = self.records.get(&due.cause) else { continue };
+            let Some(record) = self.records.get(&due.cause).map(|known| &known.1) else { continue };
             let lane = self.lane(&due.cause, channel).unwrap_or(&fresh);
             members.insert(due.cause.clone(), told(record, lane, due.kind, now));
             if lines.len() < EVIDENCE_MAX {
