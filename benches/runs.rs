@@ -2,7 +2,7 @@
 //! memory of a shim, and two hundred runs at once. Only the ratios mean something. `cargo bench --bench runs` prints them.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
-use agency::model::{RunId, Seat, Spawn, TreeRef};
+use agency::model::{Access, RunId, Seat, Spawn, TreeRef};
 use agency::run::{Executor as _, Limits, LocalExecutor, RunSpec, Spares};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -137,6 +137,7 @@ fn spec(dir: &Path, run: &str, argv: Vec<String>) -> RunSpec {
             why: "a measurement".to_owned(),
             resume: None,
             command: None,
+            access: Access::Write,
         },
         repo: dir.to_owned(),
         protocol: "loop".to_owned(),

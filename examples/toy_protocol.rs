@@ -9,8 +9,8 @@
 //! `cargo run --example toy_protocol` plays it in memory; `cargo test --example toy_protocol` judges it.
 
 use agency::model::{
-    Builder, Cause, Decision, Effect, Escalation, FileState, Interest, Now, RelPath, RuleId,
-    RunEvent, RunId, Seat, Severity, Shape, Spawn, TreeRef, Wake, WatchedFile,
+    Access, Builder, Cause, Decision, Effect, Escalation, FileState, Interest, Now, RelPath,
+    RuleId, RunEvent, RunId, Seat, Severity, Shape, Spawn, TreeRef, Wake, WatchedFile,
 };
 use agency::protocol::{Protocol, Status};
 use serde_json::json;
@@ -99,6 +99,7 @@ impl Toy {
             why: "it is the first open wish".to_owned(),
             resume: None,
             command: None,
+            access: Access::Write,
         })));
         decision.remember("running", (run, wish));
         decision.finish()
@@ -246,8 +247,9 @@ impl Shell {
             tail: String::new(),
             exit_code: Some(0),
             usage: Default::default(),
+            said: None,
         };
-        self.toy.absorb(&Wake::Run(RunEvent::Ended(end)));
+        self.toy.absorb(&Wake::Run(RunEvent::Ended(Box::new(end))));
         self.settle();
     }
 }

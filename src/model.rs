@@ -21,7 +21,8 @@ pub mod yaml;
 
 pub use decision::{Builder, Decision, Keyed, Memo};
 pub use effect::{
-    Answer, CommandLine, Effect, Event, Field, MergeStyle, NewWorktree, Query, Spawn, TreeRef,
+    Access, Answer, CommandLine, Effect, Event, Field, MergeStyle, NewWorktree, Query, Spawn,
+    TreeRef,
 };
 pub use escalation::{Cause, Escalation, Severity};
 pub use facts::{
@@ -36,5 +37,7 @@ pub use rejection::Rejection;
 pub use table::{Lookup, lookup};
 pub use text::{Bytes, clip, fence};
 pub use time::{Deadline, Moment, Now, Ticks, Timestamp};
-pub use wake::{Command, Failure, FailureKind, Outcome, RunEnd, RunEvent, Usage, Verb, Wake};
+pub use wake::{
+    Command, Failure, FailureKind, Outcome, RunEnd, RunEvent, SAID_MAX, Usage, Verb, Wake,
+};
 pub use weakened::{Sides, to_compare, weakened};

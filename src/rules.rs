@@ -98,7 +98,7 @@ pub const RULES: &[Rule] = &[
     rule("AG-07", "the form of a report", "All fields of §7; its task exists and is IN_PROGRESS, its agent is the assignee, its times are in order."),
     rule("AG-08", "who moves a task where", "Only the rows of `agency protocol show board`. A status written into a task file by hand is a claim and moves nothing that is not the writer's to move; DONE never. `agency task …` is the orchestrator's way."),
     rule("AG-09", "the loop of the board", "ASSIGNED, built, reported, audited, verified, merged, DONE; what fails comes back as a remediation task with the reasons, at most three times."),
-    rule("AG-10", "the auditor", "Writes `-audit.md` with verdict PASS or FAIL and findings; it is never the builder."),
+    rule("AG-10", "the auditor", "Brings `-audit.md` with verdict PASS or FAIL and findings: its last message where its CLI is started read-only, else a file; it is never the builder."),
     rule("AG-11", "DONE needs evidence", "A report that was read, and a verify that we ran ourselves on this very content with result pass. An artifact that somebody else wrote does not count."),
     rule("AG-12", "blocked tasks", "A BLOCKED report stops its task and tells you; `agency task unblock` gives it back."),
     rule("AG-13", "scope", "The files that really changed are matched against must_touch, may_touch and must_not_touch as they were when the work began."),

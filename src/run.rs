@@ -2,7 +2,8 @@
 //!
 //! The daemon writes its intent ([`RunSpec`] → `run.json`), starts `agency shim FOLDER`, and watches the folder.
 //! A run is alive while the lock on `alive` is held; `exit.json` is written only under that lock, and once.
-//! What a known agent's output says (session, costs, why it failed) the daemon keeps in `usage.json`.
+//! What a known agent's output says (session, costs, why it failed) the daemon keeps in `usage.json`, and the last message of
+//! one that may not write in `said.md`.
 
 mod beat;
 mod cgroup;

@@ -273,6 +273,27 @@ pub struct Spawn {
     /// A command line of the owner's instead of an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<CommandLine>,
+    /// Journals of before it existed mean `Write`.
+    #[serde(default, skip_serializing_if = "Access::is_write")]
+    pub access: Access,
+}
+
+/// What an agent is let do to the files of its tree, as far as its CLI can be told. A promise of flags: what really changed is
+/// looked at all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    #[default]
+    Write,
+    /// It brings what it is asked for as its last message (`RunEnd::said`).
+    ReadOnly,
+}
+
+impl Access {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    pub(crate) fn is_write(&self) -> bool {
+        *self == Self::Write
+    }
 }
 
 /// A command line of the owner's (a gate, a check, a set-up), for `sh -c`.
@@ -309,5 +330,25 @@ impl Event {
     pub fn without_artifact(&self) -> Option<RunId> {
         let run = self.context.get("run").filter(|_| self.event == NO_ARTIFACT);
         run.map(RunId::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A journal of before agents could be started read-only says nothing of it.
+    // covers: DM-08
+    #[test]
+    fn a_spawn_of_an_older_journal_may_write() {
+        let old = serde_json::json!({"run": "r-1", "seat": "gemini", "role": "auditor", "tree": "main",
+            "task": "T0001", "phase": "auditor", "prompt": "look", "why": "because"});
+        let spawn: Spawn = serde_json::from_value(old.clone()).unwrap();
+        assert_eq!(spawn.access, Access::Write);
+        assert_eq!(serde_json::to_value(&spawn).unwrap(), old, "and is written as it was");
+        let reads = Spawn { access: Access::ReadOnly, ..spawn };
+        let text = serde_json::to_value(&reads).unwrap();
+        assert_eq!(text["access"], "read-only");
+        assert_eq!(serde_json::from_value::<Spawn>(text).unwrap(), reads);
     }
 }

@@ -62,11 +62,19 @@ pub enum FailureKind {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunEvent {
-    Started { run: RunId, at: Timestamp },
-    Ended(RunEnd),
+    Started {
+        run: RunId,
+        at: Timestamp,
+    },
+    /// Boxed: a channel keeps room for many, in every repository.
+    Ended(Box<RunEnd>),
 }
 
-/// How a run ended, as we saw it; its structured output counts only where it explains a failure or counts costs.
+/// The longest last message that is an answer, in bytes. A longer one is not taken, and never cut into something else.
+pub const SAID_MAX: usize = 256 * 1024;
+
+/// How a run ended, as we saw it; its structured output counts only where it explains a failure or counts costs, and where an
+/// agent that may not write has no other way to answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnd {
     pub run: RunId,
@@ -81,6 +89,9 @@ pub struct RunEnd {
     /// What it took, as far as the agent's structured output says so.
     #[serde(default)]
     pub usage: Usage,
+    /// The last message of an agent that was started read-only, at most `SAID_MAX`. A claim like any file that one writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
 }
 
 /// What an agent used. `None`: it did not say.

@@ -29,6 +29,7 @@ pub mod risks;
 pub mod scaffold;
 pub mod scope;
 mod shared;
+mod spoken;
 pub mod state;
 pub mod table;
 mod tamper;
@@ -67,6 +68,7 @@ pub struct Limits {
     /// Whom a seat really means, where it is not the agent of its own name.
     pub roles: BTreeMap<String, String>,
     pub auditor: String,
+    pub answers: Answers,
     /// Builders work in the owner's own tree, one at a time.
     pub shared: bool,
     /// The maker of each agent's CLI, where it is known: two of one maker share their blind spots.
@@ -85,12 +87,23 @@ pub struct Limits {
     pub os: &'static str,
 }
 
+/// How the auditor is asked to bring its verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answers {
+    /// A command of the owner's: nobody can keep it from writing.
+    #[default]
+    ByFile,
+    /// An agent whose CLI is started read-only, and whose last message we read.
+    ByMessage,
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
             agents: BTreeSet::new(),
             roles: BTreeMap::new(),
             auditor: "gemini".to_owned(),
+            answers: Answers::default(),
             shared: false,
             makers: BTreeMap::new(),
             parallel: 2,

@@ -82,7 +82,7 @@ fn identity(spawn: &Spawn, repo: &Path, protocol: &str) -> [(String, String); 7]
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{RunId, Seat, TreeRef};
+    use crate::model::{Access, RunId, Seat, TreeRef};
 
     fn names_of(from: &[&str], extra: &[&str], never: &[&str]) -> Vec<String> {
         let owned = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect::<Vec<String>>();
@@ -98,6 +98,7 @@ mod tests {
             why: String::new(),
             resume: None,
             command: None,
+            access: Access::Write,
         };
         let from = from.iter().map(|&name| (name.to_owned(), "v".to_owned()));
         let names = Names { extra: &extra, never: &never };

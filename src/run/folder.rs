@@ -4,7 +4,7 @@ use super::exit::ExitRecord;
 use super::spec::RunFile;
 use super::tree::ProcessId;
 use super::usage::UsageFile;
-use crate::model::Timestamp;
+use crate::model::{SAID_MAX, Timestamp};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -17,6 +17,9 @@ const JSON_MAX: u64 = 4 * 1024 * 1024;
 
 /// The name of the mark on a run that exited with 0 and left nothing of what was expected; also that outcome's word.
 pub(super) const NO_ARTIFACT: &str = "no-artifact";
+
+/// The last message of an agent that may not write, as it said it.
+const SAID: &str = "said.md";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder(PathBuf);
@@ -92,6 +95,19 @@ impl Folder {
     /// What its output said, as far as the daemon has read it.
     pub fn usage(&self) -> Option<UsageFile> {
         self.read("usage.json").ok()
+    }
+
+    /// The last message of a run that could not write, once it has ended.
+    pub(super) fn said(&self) -> Option<String> {
+        let mut text = String::new();
+        let most = SAID_MAX as u64;
+        open_plain(&self.0.join(SAID)).ok()?.take(most).read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+
+    /// As [`Self::publish_json_lazily`]: it can be read from the output again.
+    pub(super) fn keep_said(&self, text: &str) -> io::Result<()> {
+        self.publish(SAID, text.as_bytes())
     }
 
     pub(super) fn stop(&self) -> Option<io::Result<Stop>> {

@@ -90,8 +90,8 @@ impl Launcher {
                     program: self.path().and_then(|path| profile::find(*profile, OsStr::new(path))),
                     session: Some(Uuid::new_v4()),
                     resume: spawn.resume.clone(),
+                    access: spawn.access,
                     budget_usd: agent.cost_per_run_usd,
-                    ..Options::default()
                 };
                 (profile::launch(*profile, &options), Some(*profile))
             }
@@ -139,7 +139,7 @@ fn limits(agent: &Agent) -> Limits {
 mod tests {
     use super::*;
     use crate::config::Env;
-    use crate::model::{RunId, Seat, TreeRef};
+    use crate::model::{Access, RunId, Seat, TreeRef};
 
     fn spawn(prompt: &str) -> Spawn {
         Spawn {
@@ -153,6 +153,7 @@ mod tests {
             why: String::new(),
             resume: None,
             command: None,
+            access: Access::Write,
         }
     }
 
@@ -187,6 +188,21 @@ mod tests {
         assert!(names.contains(&"OPENAI_API_KEY") && names.contains(&"OTHER"), "{names:?}");
         assert!(!names.contains(&"HOOK"), "{names:?}");
         assert_eq!(spec.profile, Some(Profile::Codex));
+    }
+
+    // covers: AG-34
+    #[test]
+    fn who_may_only_look_is_started_so_where_its_cli_can_be() {
+        let argv = |yaml: &str, access: Access| {
+            let spawn = Spawn { access, ..spawn("p") };
+            let spec = launcher(yaml).spec(&spawn, "board", Path::new("/r"), Path::new("/p"));
+            spec.unwrap().argv.join(" ")
+        };
+        let profile = "agents: { codex: { profile: codex } }\n";
+        assert!(argv(profile, Access::ReadOnly).contains("-s read-only"));
+        assert!(argv(profile, Access::Write).contains("-s workspace-write"));
+        let command = "agents: { codex: { command: [codex, exec, \"{prompt}\"] } }\n";
+        assert_eq!(argv(command, Access::ReadOnly), "codex exec p", "the owner's line is theirs");
     }
 
     // covers: LP-22

@@ -1,4 +1,5 @@
-//! Keeps what a run's output says current in `usage.json`, and judges its end by it. It reads no agent's format itself.
+//! Keeps what a run's output says current in `usage.json`, and judges its end by it; keeps the last message of an agent that
+//! cannot write in `said.md`. It reads no agent's format itself.
 
 use super::exit::ExitRecord;
 use super::folder::Folder;
@@ -7,7 +8,7 @@ use super::profile::{Class, Counting, Reader, by_word, outcome};
 use super::spec::VERSION;
 use super::usage::UsageFile;
 use crate::clock::boottime;
-use crate::model::{Outcome, Ticks, Timestamp, Usage};
+use crate::model::{Access, Outcome, Ticks, Timestamp, Usage};
 use chrono::TimeDelta;
 use std::time::Duration;
 
@@ -24,6 +25,14 @@ pub(super) struct Listener {
     before: Usage,
     written: UsageFile,
     write_at: Ticks,
+    access: Access,
+}
+
+/// All that a run's output says of its end.
+pub(super) struct Heard {
+    pub(super) outcome: Outcome,
+    pub(super) usage: Usage,
+    pub(super) said: Option<String>,
 }
 
 impl Listener {
@@ -38,6 +47,7 @@ impl Listener {
             before: run.before.unwrap_or_default(),
             written: folder.usage().unwrap_or_default(),
             write_at: boottime(),
+            access: run.access,
         })
     }
 
@@ -49,15 +59,28 @@ impl Listener {
         }
     }
 
-    /// The class of the end and what the run used, from everything that it said.
-    pub(super) fn end(mut self, record: &ExitRecord) -> (Outcome, Usage) {
+    /// The class of the end, what the run used and its answer, from everything that it said.
+    pub(super) fn end(mut self, record: &ExitRecord) -> Heard {
         let follow = std::mem::replace(&mut self.follow, Follow::new(&self.folder));
         follow.finish(&mut self.reader);
         let outcome = believable(outcome(&record.how, &self.reader.report()), record.ended_at);
         let file = UsageFile { outcome: Some(outcome.clone()), ..self.file() };
         let usage = file.usage.clone();
         self.write(file);
-        (outcome, usage)
+        Heard { outcome, usage, said: self.said() }
+    }
+
+    /// Of one that writes files, the files are the answer. What an earlier look kept counts where the logs tell no more.
+    fn said(&self) -> Option<String> {
+        if self.access == Access::Write {
+            return None;
+        }
+        let said = self.reader.said();
+        if let Some(Err(cause)) = said.as_deref().map(|said| self.folder.keep_said(said)) {
+            let folder = self.folder.path().display();
+            tracing::debug!(%folder, %cause, "its last message cannot be kept");
+        }
+        said.or_else(|| self.folder.said())
     }
 
     fn file(&self) -> UsageFile {

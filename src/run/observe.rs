@@ -2,7 +2,7 @@
 
 use super::exit::ExitRecord;
 use super::folder::Folder;
-use super::listen::Listener;
+use super::listen::{Heard, Listener};
 use super::logs::tail;
 use super::lose::{Attempt, Members, Trouble, attempt, recorded};
 use crate::clock::boottime;
@@ -141,16 +141,18 @@ impl Watched {
 
     /// Without a listener there is only the process to judge by.
     fn tell_end(&self, record: &ExitRecord, listener: Option<Listener>) {
-        let plain = || (record.how.outcome(), Usage::default());
-        let (outcome, usage) = listener.map_or_else(plain, |listener| listener.end(record));
-        self.tell(RunEvent::Ended(RunEnd {
+        let plain = || Heard { outcome: record.how.outcome(), usage: Usage::default(), said: None };
+        let Heard { outcome, usage, said } =
+            listener.map_or_else(plain, |listener| listener.end(record));
+        self.tell(RunEvent::Ended(Box::new(RunEnd {
             run: self.run.clone(),
             outcome,
             ended_at: record.ended_at,
             tail: tail(&self.folder),
             exit_code: record.code,
             usage,
-        }));
+            said,
+        })));
     }
 
     fn tell(&self, event: RunEvent) {

@@ -2,6 +2,10 @@
 //!
 //! Every CLI has one file: its command line, the variables it needs, and a reader of its output. Only events that the
 //! CLI itself writes are read, never a model's prose. aider has no events: its fixed lines are all there is.
+//!
+//! One word of the model's is kept, unread: its last message, which is how an agent answers that was started read-only. For
+//! that, a CLI is given the narrowest mode that still lets it look around and answer. claude's and gemini's own `plan` modes
+//! are no such thing: they tell the model to write a plan for later and how to ask for leave to begin.
 
 mod aider;
 mod claude;
@@ -13,6 +17,7 @@ mod reader;
 mod report;
 
 pub use crate::config::Profile;
+pub use crate::model::Access;
 pub use native::{find, native_codex};
 pub use outcome::outcome;
 pub use reader::{LINE_MAX, Reader, Stream};
@@ -32,20 +37,6 @@ pub struct Options {
     pub resume: Option<String>,
     pub access: Access,
     pub budget_usd: Option<f64>,
-}
-
-/// What a CLI may do to files, as far as its own flags go.
-///
-/// An auditor has to write its verdict into the tree that it looks at, and no flag that we have seen at work allows one folder
-/// only: claude's `plan` and gemini's `plan` offer no way to write at all, codex' `read-only` neither, aider's `--dry-run`
-/// writes nothing either. What they say at the end is a model's prose, which is never believed. So auditors are started with
-/// `Write`, and that they changed nothing but their verdict is not promised by a flag but looked at: any other change of the
-/// tree voids the verdict (AG-34).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Access {
-    #[default]
-    Write,
-    ReadOnly,
 }
 
 /// How to start a CLI: a template for `expand`, and the environment that it needs on top of every run's.
@@ -154,10 +145,14 @@ mod tests {
         let access = Access::ReadOnly;
         let asked = Options { access, budget_usd: Some(0.25), ..Options::default() };
         let lines = ALL.map(|profile| line(profile, &asked));
-        assert!(lines[0].contains("--permission-mode plan --max-budget-usd 0.25"), "{}", lines[0]);
+        let claude = "--permission-mode dontAsk --disallowedTools=Edit,Write,NotebookEdit \
+                      --setting-sources=user --max-budget-usd 0.25";
+        assert!(lines[0].contains(claude), "{}", lines[0]);
         assert!(lines[1].contains("-s read-only"), "{}", lines[1]);
-        assert!(lines[2].contains("--approval-mode plan"), "{}", lines[2]);
-        assert!(lines[3].contains("--dry-run"), "{}", lines[3]);
+        assert!(lines[2].contains("--approval-mode default"), "{}", lines[2]);
+        let aider = "--dry-run --no-gitignore --chat-history-file=/dev/null \
+                     --input-history-file=/dev/null --map-tokens=0";
+        assert!(lines[3].contains(aider), "{}", lines[3]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::profile::word;
 use crate::config::Profile;
-use crate::model::{RunId, Seat, Spawn, Timestamp, Usage};
+use crate::model::{Access, RunId, Seat, Spawn, Timestamp, Usage};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -88,6 +88,8 @@ pub struct RunFile {
     /// What the resumed session had used before, by the agent's own count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Usage>,
+    #[serde(default, skip_serializing_if = "Access::is_write")]
+    pub access: Access,
 }
 
 impl RunFile {
@@ -121,6 +123,7 @@ impl RunFile {
             resume: spawn.resume,
             cgroup: None,
             before,
+            access: spawn.access,
         }
     }
 }

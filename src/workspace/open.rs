@@ -227,9 +227,10 @@ impl Workspace {
                 tail: "the folder of this run is gone".to_owned(),
                 exit_code: None,
                 usage: Usage::default(),
+                said: None,
             };
             // The receiver is ours and lives as long as we do.
-            drop(self.run_sender.send(RunEvent::Ended(end)));
+            drop(self.run_sender.send(RunEvent::Ended(Box::new(end))));
         }
     }
 

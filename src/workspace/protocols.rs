@@ -90,10 +90,16 @@ fn board_limits(config: &Config) -> board::Limits {
         Some((name.clone(), profile::word(profile?).to_owned()))
     });
     let wanted = &config.board;
+    let auditor = Seat::new(board::names::seat(&wanted.auditor));
+    let answers = match config.agent_for(&auditor, "auditor").map(|(_, agent)| &agent.start) {
+        Some(Start::Profile(_)) => board::Answers::ByMessage,
+        Some(Start::Command(_)) | None => board::Answers::ByFile,
+    };
     board::Limits {
         agents: agents.chain(seats).collect(),
         roles: roles.collect(),
         auditor: wanted.auditor.clone(),
+        answers,
         shared: wanted.isolation == Isolation::Shared,
         makers: makers.collect(),
         parallel: config.limits.per_repo.min(config.limits.parallel),
@@ -173,5 +179,26 @@ impl Workspace {
 
     pub(super) fn place(&self) -> Place {
         Place { repo: self.repository.places().id.short(), git: self.hands.git.is_some() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Env;
+
+    // covers: AG-10
+    #[test]
+    fn an_auditor_answers_as_whoever_is_started_for_it_can() {
+        let answers = |more: &str| {
+            let agents = "agents: { a: { profile: claude }, b: { command: [sh, x] } }\n";
+            let yaml = format!("{agents}{more}");
+            board_limits(&Config::parse(yaml.as_bytes(), &Env::default()).unwrap()).answers
+        };
+        assert_eq!(answers("board: { auditor: a }\n"), board::Answers::ByMessage);
+        assert_eq!(answers("board: { auditor: b }\n"), board::Answers::ByFile);
+        let role = "board: { auditor: a }\nroles: { a: b }\n";
+        assert_eq!(answers(role), board::Answers::ByFile, "its seat means another");
+        assert_eq!(answers(""), board::Answers::ByMessage, "gemini, where nothing is said");
     }
 }

@@ -1,5 +1,6 @@
 //! The Agency board on real files: documents as the spec writes them, the command line as a team uses it.
 
+mod counting;
 mod demo;
 mod documents;
 mod fuzz;
@@ -8,9 +9,10 @@ mod ids;
 mod importing;
 mod moving;
 mod records;
-mod running;
+pub(crate) mod running;
 mod setup;
 mod shared;
+mod speaking;
 mod styles;
 mod terminal;
 mod verifying;

@@ -1,7 +1,7 @@
 //! What the output of each agent CLI means, on samples in the shapes that the real ones were seen to write. No process runs here.
 
 use agency::config::Profile;
-use agency::model::{Outcome, Timestamp, Usage};
+use agency::model::{Outcome, SAID_MAX, Timestamp, Usage};
 use agency::run::How;
 use agency::run::profile::{Reader, Report, Stream, by_word, outcome};
 use std::path::PathBuf;
@@ -12,6 +12,10 @@ fn samples() -> PathBuf {
 
 /// Reads `<cli>-<case>.jsonl` (aider: `.txt`) as stdout, and `.stderr` beside it.
 fn report(sample: &str) -> Report {
+    reader(sample).report()
+}
+
+fn reader(sample: &str) -> Reader {
     let profile = by_word(sample.split('-').next().unwrap()).unwrap();
     let mut reader = Reader::new(profile);
     let ext = if profile == Profile::Aider { "txt" } else { "jsonl" };
@@ -20,7 +24,7 @@ fn report(sample: &str) -> Report {
     for (stream, text) in [(Stream::Stderr, stderr), (Stream::Stdout, stdout)] {
         text.split(|byte| *byte == b'\n').for_each(|line| reader.feed(stream, line));
     }
-    reader.report()
+    reader
 }
 
 fn wall() -> How {
@@ -53,6 +57,7 @@ fn cases() -> Vec<(&'static str, How, &'static str)> {
         ("claude-interrupted",        Exited(0), "crashed: exited with 0 before its work had an end"),
         ("claude-interrupted",        How::Stopped("x".to_owned()), "was stopped: x"),
         ("claude-liar",               Exited(0), "exited with 0"),
+        ("claude-audit",              Exited(0), "exited with 0"),
         ("codex-ok",                  Exited(0), "exited with 0"),
         ("codex-resumed",             Exited(0), "exited with 0"),
         ("codex-401",                 Exited(1), "could not sign in: the provider answers 401"),
@@ -65,6 +70,7 @@ fn cases() -> Vec<(&'static str, How, &'static str)> {
         ("codex-declined",            Exited(0), "was denied: command_execution"),
         ("codex-command-failed",      Exited(0), "exited with 0"),
         ("codex-read-only",           Exited(0), "exited with 0"),
+        ("codex-audit",               Exited(0), "exited with 0"),
         ("codex-other-failure",       Exited(1), "crashed: exited with 1: the turn failed"),
         ("codex-interrupted",         Exited(1), "crashed: exited with 1"),
         ("gemini-ok",                 Exited(0), "exited with 0"),
@@ -79,6 +85,7 @@ fn cases() -> Vec<(&'static str, How, &'static str)> {
         ("gemini-refused-retrying",   Exited(1), "crashed: exited with 1: the provider cannot be reached"),
         ("gemini-plan",               Exited(0), "was denied: write_file"),
         ("gemini-no-tools",           Exited(0), "exited with 0"),
+        ("gemini-audit",              Exited(0), "exited with 0"),
         ("gemini-interrupted",        Exited(0), "crashed: exited with 0 before its work had an end"),
         ("aider-ok",                  Exited(0), "exited with 0"),
         ("aider-401",                 Exited(0), "could not sign in: AuthenticationError"),
@@ -87,6 +94,7 @@ fn cases() -> Vec<(&'static str, How, &'static str)> {
         ("aider-500",                 Exited(0), "crashed: exited with 0: InternalServerError"),
         ("aider-no-key",              wall(),    "could not sign in: it has no model and no key"),
         ("aider-liar",                Exited(0), "exited with 0"),
+        ("aider-audit",               Exited(0), "exited with 0"),
     ]
 }
 
@@ -106,6 +114,53 @@ fn every_sample_is_used() {
         let name = path.file_stem().unwrap().to_str().unwrap();
         assert!(cases.iter().any(|(sample, ..)| *sample == name), "{name} is in no case");
     }
+}
+
+/// What its tools printed or it said on the way is not what it said last.
+// covers: AG-10
+#[test]
+fn the_last_message_is_read_of_each_cli() {
+    let audit = "---\ntask_id: T0001\nagent: gemini\nverdict: FAIL\nfindings: [\"it is not tested\"]\n---\n\nI looked.\n";
+    for cli in ["claude", "codex", "gemini"] {
+        assert_eq!(reader(&format!("{cli}-audit")).said().as_deref(), Some(audit), "{cli}");
+    }
+    let aider = reader("aider-audit").said().unwrap();
+    assert!(aider.ends_with(&format!("\n{audit}\n")) && !aider.contains("Please add"), "{aider}");
+    for sample in ["claude-ok", "codex-ok", "gemini-ok"] {
+        assert_eq!(reader(sample).said().as_deref(), Some("I wrote hello.txt"), "{sample}");
+    }
+}
+
+// covers: AG-10, AG-34
+#[test]
+fn whoever_did_not_come_to_its_end_has_no_last_message() {
+    for (sample, how, _) in cases() {
+        let reader = reader(sample);
+        let whole = matches!(outcome(&how, &reader.report()), Outcome::Ok | Outcome::Denied { .. });
+        assert!(reader.said().is_none() || whole || how == wall(), "{sample}: {:?}", reader.said());
+    }
+    for sample in ["claude-interrupted", "codex-interrupted", "gemini-interrupted"] {
+        assert_eq!(reader(sample).said(), None, "{sample}");
+    }
+}
+
+/// Where a line was too long to be read, or a message to be kept, an earlier one is not taken for it.
+// covers: AG-10
+#[test]
+fn a_message_that_is_too_long_is_none() {
+    let said = |length: usize| {
+        let mut reader = Reader::new(Profile::Codex);
+        for text in ["---\nverdict: PASS\n---\n".to_owned(), "x".repeat(length)] {
+            let item = serde_json::json!({"type": "agent_message", "text": text});
+            let event = serde_json::json!({"type": "item.completed", "item": item});
+            reader.feed(Stream::Stdout, event.to_string().as_bytes());
+        }
+        reader.feed(Stream::Stdout, br#"{"type":"turn.completed","usage":{}}"#);
+        reader.said().map(|said| said.len())
+    };
+    assert_eq!(said(SAID_MAX), Some(SAID_MAX));
+    assert_eq!(said(SAID_MAX + 1), None);
+    assert_eq!(said(2 * agency::run::profile::LINE_MAX), None);
 }
 
 fn used(input: u64, output: u64, cost: Option<u64>) -> [Option<u64>; 3] {

@@ -10,7 +10,7 @@ pub(crate) use handoff::uuid;
 pub(crate) use ledger::make as ledger_loop;
 pub(crate) use review_loop::with_git as quiet_loop;
 
-use agency::model::{Decision, Effect, Query, RelPath};
+use agency::model::{Access, Decision, Effect, Query, RelPath};
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
@@ -110,8 +110,9 @@ fn show_effect(effect: &Effect) -> String {
         Effect::Lease { tree, seat, .. } => format!("lease     {tree:?} for {seat}"),
         Effect::Release { tree } => format!("release   {tree:?}"),
         Effect::Spawn(spawn) => {
+            let reads = if spawn.access == Access::ReadOnly { ", read-only" } else { "" };
             format!(
-                "spawn     {} as {} for {}/{}: {}",
+                "spawn     {} as {} for {}/{}: {}{reads}",
                 spawn.seat, spawn.role, spawn.task, spawn.phase, spawn.why
             )
         }

@@ -256,6 +256,11 @@ impl World {
     }
 
     pub(crate) fn end_run(&mut self, run: &RunId, outcome: Outcome) {
+        self.end_run_saying(run, outcome, None);
+    }
+
+    /// The same, with the last message of an agent that may not write.
+    pub(crate) fn end_run_saying(&mut self, run: &RunId, outcome: Outcome, said: Option<String>) {
         let end = RunEnd {
             run: run.clone(),
             outcome,
@@ -263,6 +268,7 @@ impl World {
             tail: "tail".to_owned(),
             exit_code: None,
             usage: Usage::default(),
+            said,
         };
         self.runs.get_mut(run).unwrap().end = Some(end);
     }
@@ -291,7 +297,7 @@ impl World {
         for run in self.runs.values_mut().filter(|run| !run.told) {
             if let Some(end) = &run.end {
                 run.told = true;
-                self.protocol.absorb(&Wake::Run(RunEvent::Ended(end.clone())));
+                self.protocol.absorb(&Wake::Run(RunEvent::Ended(Box::new(end.clone()))));
             }
         }
     }

@@ -1,14 +1,17 @@
-//! A task's auditor (AG-10): another agent than its builder, in the same tree, on the tree that was judged. Its verdict counts for
-//! that tree only (AG-34).
+//! A task's auditor (AG-10): another agent than its builder, in the same tree, on the tree that was judged, started read-only
+//! where its CLI can be. Its verdict counts for that tree only (AG-34).
 
-use super::building::{answer_path, lines, send_back, snapshot, take_paper, written};
+use super::building::{answer_path, lines, outside_ours, send_back, snapshot, take_paper, written};
 use super::memory::{Stage, Work};
 use super::names::{PlaceKind, seat};
 use super::report::{self, Verdict};
 use super::scope::OURS;
-use super::work::Step;
-use super::{prompt, tell};
-use crate::model::{Bytes, Decision, Digest, Fact, Query, RelPath, Seat, TreeId};
+use super::work::{Job, Step};
+use super::{prompt, spoken, tell};
+use crate::model::{
+    Access, Builder, Bytes, Change, Decision, Digest, Fact, Outcome, Query, Rejection, RelPath,
+    RunEnd, SAID_MAX, Seat, TreeId,
+};
 
 /// The auditor begins: another agent than the builder, in the same tree, on the tree that was judged.
 pub(super) fn start(step: &Step<'_>) -> Option<Decision> {
@@ -23,26 +26,61 @@ pub(super) fn start(step: &Step<'_>) -> Option<Decision> {
         return Some(wait).filter(|decision| !decision.is_quiet());
     }
     let path = answer_path(step, step.id, PlaceKind::Audit, auditor.as_str())?;
+    let answer = RelPath::new(&path).ok()?;
+    let (lay, changed) = match seen_before(step, &answer) {
+        Ok(seen) => seen,
+        Err(ask) => return Some(*ask),
+    };
     let report = step.reported().map(|paper| paper.path.to_string()).unwrap_or_default();
     let mut decision = step.it.builder();
-    let prompt = prompt::auditor(step, task, &report, &path);
-    if let Some(maker) = step.it.limits.same_maker(&auditor, &step.seat()) {
-        let builder = step.seat();
-        let text = format!(
-            "auditor `{auditor}` and builder `{builder}` are both {maker}: the audit is worth less than one by another maker's agent"
-        );
-        tell::once(step.it, &mut decision, "AG-10", &format!("{auditor} audits {builder}"), &text);
-    }
-    let run = step.spawn(
-        &mut decision,
-        step.tree(),
-        (auditor, "auditor", step.id.as_str()),
-        prompt,
-        None,
-    );
-    let answer = RelPath::new(path).ok();
-    step.keep(&mut decision, Work { run: Some(run), answer, ..step.work.clone() });
+    let prompt = prompt::auditor(step, task, &report, &path, &changed);
+    tell_maker(step, &mut decision, &auditor);
+    // It looks; what it has to say it can say. Where its CLI cannot be told so, the tree is all that tells (AG-34).
+    let job = Job::Agent(prompt, Access::ReadOnly);
+    let who = (auditor, "auditor", step.id.as_str());
+    let run = step.spawn(&mut decision, step.tree(), who, job);
+    let answer = Some(answer);
+    step.keep(&mut decision, Work { run: Some(run), answer, lay, said: None, ..step.work.clone() });
     Some(decision.finish())
+}
+
+/// Two of one maker share their blind spots; that is said once for each pair, and shown for as long as it is so.
+fn tell_maker(step: &Step<'_>, decision: &mut Builder, auditor: &Seat) {
+    let builder = step.seat();
+    let Some(maker) = step.it.limits.same_maker(auditor, &builder) else {
+        let pair = format!(" audits {builder}");
+        return tell::over(step.it, decision, |about| about.ends_with(&pair));
+    };
+    let text = format!(
+        "auditor `{auditor}` and builder `{builder}` are both {maker}: the audit is worth less than one by another maker's agent"
+    );
+    tell::once(step.it, decision, "AG-10", &format!("{auditor} audits {builder}"), &text);
+}
+
+/// What lies where the verdict will be asked for, and what there is to look at, as far as git tells.
+fn seen_before(
+    step: &Step<'_>,
+    answer: &RelPath,
+) -> Result<(Option<Digest>, Vec<RelPath>), Box<Decision>> {
+    let fact = step.ask(Query::Read { tree: step.tree(), path: answer.clone() })?;
+    let lay = if let Fact::File(Some(bytes)) = fact { Some(Digest::of(&bytes.0)) } else { None };
+    let trees = step.work.start.clone().zip(step.work.judged.clone());
+    let Some((from, to)) = trees.filter(|_| !step.work.shared) else {
+        return Ok((lay, step.work.mine.clone()));
+    };
+    let fact = step.ask(Query::Diff { from, to })?;
+    let changes =
+        if let Fact::Changes(changes) = fact { outside_ours(changes) } else { Vec::new() };
+    let changed = changes.into_iter().map(|change| change.path).collect();
+    Ok((lay, changed))
+}
+
+/// The auditor has ended. What it said last is its answer if it came to its end; half an answer is none.
+pub(super) fn note(work: &mut Work, end: &RunEnd) {
+    let whole = matches!(end.outcome, Outcome::Ok | Outcome::Denied { .. });
+    let said = end.said.as_ref().filter(|said| whole && said.len() <= SAID_MAX);
+    work.said = said.cloned();
+    work.stage = Stage::Audited;
 }
 
 /// AG-34: a verdict counts for the tree it saw, and only while that is the tree.
@@ -77,28 +115,51 @@ pub(super) fn hear(step: &Step<'_>) -> Option<Decision> {
             format!("agency task request-changes {} --reason …", step.id),
         ));
     }
-    let auditor = seat(&step.it.limits.auditor);
-    let nothing = format!("no verdict was written; the run {}", step.work.last);
-    let found = written(changed, step.id, PlaceKind::Audit, &auditor);
-    let Some(path) = found.or_else(|| step.work.answer.clone()) else {
-        return Some(step.again(Stage::Audit, &nothing));
-    };
-    let fact = match step.ask(Query::Read { tree: step.tree(), path: path.clone() }) {
-        Ok(fact) => fact,
+    let (path, bytes) = match brought(step, changed) {
+        Ok(Ok(paper)) => paper,
+        Ok(Err(why)) => return Some(step.again(Stage::Audit, &why)),
         Err(ask) => return Some(*ask),
     };
-    let Fact::File(Some(bytes)) = fact else { return Some(step.again(Stage::Audit, &nothing)) };
-    // The verdict of an earlier round says nothing about this one.
-    if step.work.papers.get(&path) == Some(&Digest::of(&bytes.0)) {
-        return Some(step.again(Stage::Audit, &nothing));
-    }
     match report::parse_audit(&bytes.0, &path) {
         Ok(audit) if audit.is_of(step.work.judged.as_ref().map(TreeId::as_str)) => {
-            Some(heard(step, &audit, path, bytes))
+            Some(heard(step, &audit, path, &bytes))
         }
         Ok(_) => Some(step.again(Stage::Audit, "the verdict names another tree (AG-34)")),
         Err(problems) => Some(step.again(Stage::Audit, &lines(&problems))),
     }
+}
+
+/// The auditor's document: the file that it wrote, else what it said last, which then lies where the file would have; or why
+/// there is none.
+fn brought(
+    step: &Step<'_>,
+    changed: &[Change],
+) -> Result<Result<(RelPath, Bytes), String>, Box<Decision>> {
+    let auditor = seat(&step.it.limits.auditor);
+    let found = written(changed, step.id, PlaceKind::Audit, &auditor);
+    let asked = step.work.answer.as_ref();
+    if let Some(path) = found.as_ref().or(asked)
+        && let Fact::File(Some(bytes)) =
+            step.ask(Query::Read { tree: step.tree(), path: path.clone() })?
+    {
+        let digest = Some(Digest::of(&bytes.0));
+        // The verdict of an earlier round says nothing about this one, and what the builder put there is nobody's.
+        let lay = asked == Some(path) && step.work.lay == digest;
+        if !lay && step.work.papers.get(path) != digest.as_ref() {
+            return Ok(Ok((path.clone(), bytes.clone())));
+        }
+    }
+    let Some((said, path)) = step.work.said.as_deref().zip(asked) else {
+        return Ok(Err(format!("no verdict was written; the run {}", step.work.last)));
+    };
+    Ok(match spoken::document(said) {
+        Ok(document) => Ok((path.clone(), Bytes(document.as_bytes().to_vec()))),
+        Err(count) => {
+            let found = format!("{count} documents in the last message");
+            let wanted = "one audit document, and no other quoted beside it";
+            Err(Rejection::new("AG-10", path, found, wanted).to_string())
+        }
+    })
 }
 
 /// The verdict is remembered, and its document kept in the owner's tree with everything else about the task.
@@ -109,6 +170,6 @@ fn heard(step: &Step<'_>, audit: &report::Audit, path: RelPath, bytes: &Bytes) -
         Verdict::Pass => Vec::new(),
         Verdict::Fail => audit.findings.clone(),
     };
-    step.keep(&mut decision, Work { verdict: Some(verdict), ..work });
+    step.keep(&mut decision, Work { verdict: Some(verdict), said: None, ..work });
     decision.finish()
 }

@@ -7,11 +7,11 @@ use super::report::{self, Says};
 use super::scope::{self, OURS};
 use super::table::{Status, between};
 use super::tell::{self, Reason};
-use super::work::Step;
+use super::work::{Job, Step};
 use super::{judge, prompt, remedy, shared};
 use crate::model::{
-    Builder, Bytes, Change, Decision, Digest, Effect, Fact, Query, Rejection, RelPath, Severity,
-    Snapshot, TreeId,
+    Access, Builder, Bytes, Change, Decision, Digest, Effect, Fact, Query, Rejection, RelPath,
+    Severity, Snapshot, TreeId,
 };
 
 /// How often a task may come back from auditor, verify or scope before the owner is asked (AG-09).
@@ -45,8 +45,8 @@ pub(super) fn start(step: &Step<'_>) -> Option<Decision> {
     };
     let mut decision = step.it.builder();
     let prompt = prompt::builder(step, task, &path);
-    let run =
-        step.spawn(&mut decision, step.tree(), (who, "builder", target.as_str()), prompt, None);
+    let job = Job::Agent(prompt, Access::Write);
+    let run = step.spawn(&mut decision, step.tree(), (who, "builder", target.as_str()), job);
     let start = step.work.start.clone().or(tree);
     let answer = RelPath::new(path).ok();
     let work = Work { run: Some(run), start, dirty, answer, ..step.work.clone() };

@@ -95,7 +95,7 @@ impl Index {
             Wake::Run(RunEvent::Started { .. }) | Wake::Deadline => {}
             Wake::Run(RunEvent::Ended(end)) => {
                 self.answers.clear();
-                self.ended.insert(end.run.clone(), end.clone());
+                self.ended.insert(end.run.clone(), (**end).clone());
             }
             Wake::Leased { tree } => drop(self.granted.insert(tree.clone())),
             Wake::Fact { key, value } => self.absorb_fact(key, value),

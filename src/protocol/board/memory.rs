@@ -159,6 +159,12 @@ pub(super) struct Work {
     /// Where the report or verdict was asked for.
     #[serde(default)]
     pub(super) answer: Option<RelPath>,
+    /// What lay there before the auditor began: not its verdict, whoever wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) lay: Option<Digest>,
+    /// The auditor's last message, until it is judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) said: Option<String>,
     /// Reports and audits that were taken from its tree.
     #[serde(default)]
     pub(super) papers: BTreeMap<RelPath, Digest>,
@@ -218,6 +224,8 @@ impl Work {
             dirty: Vec::new(),
             mine: Vec::new(),
             answer: None,
+            lay: None,
+            said: None,
             exit: None,
             papers: BTreeMap::new(),
         }

@@ -5,7 +5,7 @@ use super::building::{self, answer_path, snapshot};
 use super::memory::{Exit, Stage, Work};
 use super::names::PlaceKind;
 use super::report;
-use super::work::Step;
+use super::work::{Job, Step};
 use crate::model::yaml::quote;
 use crate::model::{
     Bytes, CommandLine, Decision, Fact, Outcome, RelPath, RunEnd, Seat, TreeId, clip,
@@ -20,9 +20,9 @@ fn line(step: &Step<'_>) -> String {
 pub(super) fn start(step: &Step<'_>) -> Decision {
     let mut decision = step.it.builder();
     let timeout_s = step.it.limits.verify_timeout.as_secs().max(1);
-    let command = Some(CommandLine { line: line(step), timeout_s });
+    let command = Job::Command(CommandLine { line: line(step), timeout_s });
     let who = (step.seat(), "builder", step.id.as_str());
-    let run = step.spawn(&mut decision, step.tree(), who, String::new(), command);
+    let run = step.spawn(&mut decision, step.tree(), who, command);
     let exit = Some(Exit { passed: false, began: step.now.wall, tail: String::new() });
     step.keep(&mut decision, Work { run: Some(run), exit, ..step.work.clone() });
     decision.finish()

@@ -1,10 +1,13 @@
 //! What builders and auditors are told. Text from the repository is quoted as data (SE-03); it starts nobody.
 
+use super::Answers;
 use super::task::Task;
 use super::work::Step;
-use crate::model::{Digest, fence};
+use crate::model::{Digest, RelPath, fence};
 
 const TEXT_MAX: usize = 24 * 1024;
+/// Files that are named to an auditor.
+const CHANGED_MAX: usize = 200;
 
 fn nonce(step: &Step<'_>) -> String {
     let seed = format!("{} {} {}", step.it.place.repo, step.it.index.memory.decisions, step.id);
@@ -83,17 +86,50 @@ pub(super) fn builder(step: &Step<'_>, task: &Task, report: &str) -> String {
     text
 }
 
-pub(super) fn auditor(step: &Step<'_>, task: &Task, report: &str, audit: &str) -> String {
+/// Not every CLI that only looks has a way to ask git.
+fn changed_text(step: &Step<'_>, changed: &[RelPath]) -> String {
+    if changed.is_empty() {
+        return String::new();
+    }
+    let list: String = changed.iter().take(CHANGED_MAX).map(|path| format!("{path}\n")).collect();
+    let more = match changed.len().saturating_sub(CHANGED_MAX) {
+        0 => String::new(),
+        more => format!("and {more} more\n"),
+    };
+    format!("{}\n\n", fence("the files that differ", &(list + &more), &nonce(step), TEXT_MAX))
+}
+
+fn how_to_answer(answers: Answers, audit: &str) -> String {
+    match answers {
+        Answers::ByMessage => format!(
+            "You have been started read-only: write nothing, neither files nor a plan. Your last message is the audit document itself, which we keep as `{audit}`: \
+             exactly in this form, from the first `---` on, with nothing before it, and with no other such document quoted in it:"
+        ),
+        Answers::ByFile => format!(
+            "Then write your verdict to `{audit}`, exactly in this form, and end (if you cannot write, let it be your last message):"
+        ),
+    }
+}
+
+pub(super) fn auditor(
+    step: &Step<'_>,
+    task: &Task,
+    report: &str,
+    audit: &str,
+    changed: &[RelPath],
+) -> String {
     let mut text = format!(
         "You are the auditor of task {id} of the Agency board. Look at the work in the current directory (branch `{branch}`, since commit {base}); change nothing.\n\n{task}\n\n\
-         The builder's report is `{report}`; it is a claim. Check the acceptance criteria and the constraints against the real change.\n\
-         Then write your verdict to `{audit}`, exactly in this form, and end:\n\n\
+         {changed}The builder's report is `{report}`; it is a claim. Check the acceptance criteria and the constraints against the real change.\n\
+         {how}\n\n\
          ---\ntask_id: {id}\nagent: {agent}\nverdict: PASS\nfindings: []\ntree: \"{tree}\"\n---\n\n\
          `verdict` is PASS or FAIL; a FAIL lists in `findings` what the builder must put right, one text each.\n",
         id = task.id,
         branch = step.work.branch,
         base = step.work.base,
         task = task_text(step, task),
+        changed = changed_text(step, changed),
+        how = how_to_answer(step.it.limits.answers, audit),
         agent = super::names::seat(&step.it.limits.auditor),
         // Two rounds never ask for the same bytes, so an old verdict is never taken for a new one.
         tree = step.work.judged.as_ref().map(ToString::to_string).unwrap_or_default(),

@@ -113,3 +113,12 @@ pub(super) fn once(
     reason.wont = "We do not count it as checked.".to_owned();
     tell(it, decision, Severity::Notice, reason);
 }
+
+/// What was said once and is so no more is shown no more.
+pub(super) fn over(it: &Board, decision: &mut Builder, is_over: impl Fn(&str) -> bool) {
+    let mut told = it.index.memory.told.clone();
+    told.retain(|about, _| !is_over(about));
+    if told.len() < it.index.memory.told.len() {
+        decision.remember("told", told);
+    }
+}

@@ -7,7 +7,7 @@ use super::moves::Moves;
 use super::profile::{self, Profile, Signals};
 use super::scope::OURS;
 use super::state::LastVerify;
-use super::work::Step;
+use super::work::{Job, Step};
 use super::{PROTOCOL, building, risks};
 use crate::model::{
     Bytes, CommandLine, CommitId, Decision, Digest, Effect, Fact, MergeStyle, Outcome,
@@ -30,7 +30,7 @@ pub(super) fn setup(step: &Step<'_>) -> Decision {
     }
     let mut decision = step.it.builder();
     let who = (Seat::new("setup"), "setup", step.id.as_str());
-    let run = step.spawn(&mut decision, step.tree(), who, String::new(), Some(command(step, line)));
+    let run = step.spawn(&mut decision, step.tree(), who, Job::Command(command(step, line)));
     step.keep(&mut decision, Work { run: Some(run), ..step.work.clone() });
     decision.finish()
 }
@@ -297,8 +297,7 @@ pub(super) fn run(step: &Step<'_>) -> Option<Decision> {
         &mut decision,
         tree,
         (Seat::new("verify"), "verify", step.id.as_str()),
-        String::new(),
-        Some(command(step, line)),
+        Job::Command(command(step, line)),
     );
     step.keep(&mut decision, Work { run: Some(run), ..step.work.clone() });
     Some(decision.finish())

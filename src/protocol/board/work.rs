@@ -9,9 +9,9 @@ use super::table::Status;
 use super::tell::{self, Reason};
 use super::{auditing, building, playwright, record, remedy, shared, verifying};
 use crate::model::{
-    Builder, CommandLine, CommitId, Deadline, Decision, Effect, Event, Fact, FailureKind, Moment,
-    NewWorktree, Now, Outcome, Query, RelPath, RunEnd, RunId, Seat, Severity, Snapshot, Spawn,
-    TreeRef, clip,
+    Access, Builder, CommandLine, CommitId, Deadline, Decision, Effect, Event, Fact, FailureKind,
+    Moment, NewWorktree, Now, Outcome, Query, RelPath, RunEnd, RunId, Seat, Severity, Snapshot,
+    Spawn, TreeRef, clip,
 };
 use std::time::Duration;
 
@@ -85,6 +85,13 @@ fn begin(it: &Board, now: Now) -> Option<Decision> {
     ));
     moves.into(&mut decision, Some("TB2"));
     Some(decision.finish())
+}
+
+/// What a run is to do.
+pub(super) enum Job {
+    /// An agent, by what it is told and what it may do to the tree.
+    Agent(String, Access),
+    Command(CommandLine),
 }
 
 /// One task that is being worked on.
@@ -265,10 +272,13 @@ impl<'a> Step<'a> {
         decision: &mut Builder,
         tree: TreeRef,
         who: (Seat, &str, &str),
-        prompt: String,
-        command: Option<CommandLine>,
+        job: Job,
     ) -> RunId {
         let (seat, role, task) = who;
+        let (prompt, access, command) = match job {
+            Job::Agent(prompt, access) => (prompt, access, None),
+            Job::Command(command) => (String::new(), Access::Write, Some(command)),
+        };
         let run = RunId::new(format!("{}-{}", self.it.place.repo, decision.key()));
         let why = command.as_ref().map_or_else(
             || format!("{role} of {}", self.id),
@@ -286,6 +296,7 @@ impl<'a> Step<'a> {
             why,
             resume: None,
             command,
+            access,
         })));
         decision.effect(begins);
         run
@@ -308,7 +319,7 @@ impl<'a> Step<'a> {
             Stage::Setup => work.tries += 1,
             Stage::Build if self.is_command() => playwright::note(self, &mut work, end),
             Stage::Build => work.stage = Stage::Built,
-            Stage::Audit => work.stage = Stage::Audited,
+            Stage::Audit => auditing::note(&mut work, end),
             Stage::Prepare
             | Stage::Remedy
             | Stage::Built
@@ -354,6 +365,7 @@ impl<'a> Step<'a> {
         work.not_before = Some(Moment::after(self.now, wait));
         work.stage = stage;
         work.refused = Some(clip(why, 2000));
+        work.said = None;
         self.keep(&mut decision, work);
         decision.finish()
     }
@@ -390,7 +402,7 @@ impl<'a> Step<'a> {
     /// Only the owner may go on with it; the work waits where it is.
     pub(super) fn ask_owner(&self, rule: &'static str, why: &str, resolve: String) -> Decision {
         let mut decision = self.it.builder();
-        self.keep(&mut decision, Work { stage: Stage::Owner, ..self.work.clone() });
+        self.keep(&mut decision, Work { stage: Stage::Owner, said: None, ..self.work.clone() });
         let subject = format!("{} {}", self.id, self.it.index.memory.decisions);
         let mut reason = Reason::new(rule, subject, format!("{}: {}", self.id, clip(why, 160)));
         reason.did =

@@ -9,8 +9,8 @@ use super::tell::{self, Word};
 use super::words::{Actor, OURSELVES, Owner, State};
 use super::{finish, prompt};
 use crate::model::{
-    Builder, CommandLine, Decision, Effect, Event, Fact, Failure, Moment, NewWorktree, Now, Query,
-    RunId, Seat, Severity, Spawn, TreeRef,
+    Access, Builder, CommandLine, Decision, Effect, Event, Fact, Failure, Moment, NewWorktree, Now,
+    Query, RunId, Seat, Severity, Spawn, TreeRef,
 };
 use std::time::Duration;
 
@@ -251,6 +251,7 @@ fn begin(it: &Codifica, job: &Job, board: &Board) -> Option<Decision> {
         why: format!("{} claimed {}", job.agent, job.task),
         resume: None,
         command: None,
+        access: Access::Write,
     })));
     decision.effect(log("run.start", job));
     Some(decision.finish())
@@ -362,6 +363,7 @@ fn command(run: RunId, agent: &str, task: &str, phase: &str, line: String) -> Sp
         why: format!("{phase} {task}"),
         resume: None,
         command: Some(CommandLine { line, timeout_s: CLAIM_LIMIT_S }),
+        access: Access::Write,
     }
 }
 

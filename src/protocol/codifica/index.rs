@@ -44,7 +44,7 @@ impl Index {
         match wake {
             Wake::File(seen) => self.absorb_file(&seen.path, &seen.state),
             Wake::Checkout(checkout) => self.checkout = Some(checkout.clone()),
-            Wake::Run(RunEvent::Ended(end)) => self.ended.push(end.clone()),
+            Wake::Run(RunEvent::Ended(end)) => self.ended.push((**end).clone()),
             Wake::Run(RunEvent::Started { .. }) | Wake::Deadline => {}
             Wake::Fact { key, value } => {
                 if let Some(Effect::Ask { query }) = self.in_flight.remove(key) {

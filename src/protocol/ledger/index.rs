@@ -29,7 +29,7 @@ impl Index {
             Wake::File(file) => drop(self.files.insert(file.path.clone(), file.state.clone())),
             Wake::Checkout(checkout) => self.checkout = Some(checkout.clone()),
             Wake::Run(RunEvent::Started { .. }) | Wake::Deadline => {}
-            Wake::Run(RunEvent::Ended(end)) => self.ended = Some(end.clone()),
+            Wake::Run(RunEvent::Ended(end)) => self.ended = Some((**end).clone()),
             Wake::Fact { key, value } => {
                 if let Some(Effect::Ask { query }) = self.in_flight.remove(key) {
                     self.answers.push((key.clone(), query, value.clone()));

@@ -6,8 +6,8 @@ use super::opening::{ask_docs, files_at};
 use super::table::{Action, may};
 use super::{Ledger, PROGRESS, changes::forbidden, docs::Docs, hold, hold::Reason, prompt};
 use crate::model::{
-    Change, CommitId, Decision, Effect, Event, Fact, NewWorktree, Now, Outcome, Query, RunId, Seat,
-    Severity, Snapshot, Spawn, Timestamp, TreeRef,
+    Access, Change, CommitId, Decision, Effect, Event, Fact, NewWorktree, Now, Outcome, Query,
+    RunId, Seat, Severity, Snapshot, Spawn, Timestamp, TreeRef,
 };
 
 /// Bytes that must stay free when a worktree is made.
@@ -81,6 +81,7 @@ fn spawn(
         why,
         resume: None,
         command: None,
+        access: Access::Write,
     })));
     let (base, start) = (base.clone(), start.tree.clone());
     let stage = Stage::Running { base, start, run, since: now.wall };

@@ -9,8 +9,8 @@ use super::{
     table::Said,
 };
 use crate::model::{
-    CommandLine, Decision, Digest, Effect, Fact, Now, Outcome, Query, Rejection, RunEnd, RunId,
-    Seat, Severity, Spawn, TreeRef, clip, to_compare, weakened,
+    Access, CommandLine, Decision, Digest, Effect, Fact, Now, Outcome, Query, Rejection, RunEnd,
+    RunId, Seat, Severity, Spawn, TreeRef, clip, to_compare, weakened,
 };
 
 const LABEL: &str = "loop-gates";
@@ -144,6 +144,7 @@ fn start(it: &ReviewLoop, turn: &Turn, checks: &Checks, gate: &str) -> Decision 
             line: gate.to_owned(),
             timeout_s: it.limits.gate_timeout.as_secs(),
         }),
+        access: Access::Write,
     })));
     let checks = Checks { running: Some((run, gate.to_owned())), ..checks.clone() };
     decision.remember("turn", Turn { checks: Some(checks), ..turn.clone() });
@@ -162,7 +163,15 @@ pub(super) fn spawn_failed(it: &ReviewLoop, run: &RunId, said: &str, now: Now) -
     let (tail, usage) = (said.to_owned(), Default::default());
     noted(
         it,
-        &RunEnd { run: run.clone(), outcome, ended_at: now.wall, tail, exit_code: None, usage },
+        &RunEnd {
+            run: run.clone(),
+            outcome,
+            ended_at: now.wall,
+            tail,
+            exit_code: None,
+            usage,
+            said: None,
+        },
     )
 }
 

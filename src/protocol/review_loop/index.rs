@@ -12,8 +12,9 @@ pub(super) struct Index {
     pub(super) memory: Memory,
     files: BTreeMap<RelPath, FileState>,
     pub(super) checkout: Option<Checkout>,
-    /// Effects of ours that are journalled but not finished.
-    in_flight: BTreeMap<Key, Effect>,
+    /// Effects of ours that are journalled but not finished. Boxed: a tree has room for eleven in each node, and mostly
+    /// one is there.
+    in_flight: BTreeMap<Key, Box<Effect>>,
     /// The one answer that the next decision rests on.
     pub(super) answer: Option<(Key, Query, Fact)>,
     pub(super) failed: Option<(Effect, Failure)>,
@@ -36,7 +37,7 @@ impl Index {
             Wake::File(file) => self.absorb_file(file),
             Wake::Checkout(checkout) => self.checkout = Some(checkout.clone()),
             Wake::Run(RunEvent::Started { .. }) | Wake::Deadline => {}
-            Wake::Run(RunEvent::Ended(end)) => self.ended = Some(end.clone()),
+            Wake::Run(RunEvent::Ended(end)) => self.ended = Some((**end).clone()),
             Wake::Fact { key, value } => self.absorb_fact(key, value),
             Wake::Decided(decision) => {
                 self.memory.take(decision);
@@ -106,11 +107,12 @@ impl Index {
             | Effect::Resolve { .. }
             | Effect::Log(_) => {}
         }
-        self.in_flight.insert(key.clone(), effect.clone());
+        self.in_flight.insert(key.clone(), Box::new(effect.clone()));
     }
 
     fn absorb_fact(&mut self, key: &Key, value: &Fact) {
-        let Some(Effect::Ask { query }) = self.in_flight.remove(key) else { return };
+        let effect = self.in_flight.remove(key).map(|effect| *effect);
+        let Some(Effect::Ask { query }) = effect else { return };
         if let (Query::Contains { .. }, Some(head)) = (&query, self.head())
             && matches!(value, Fact::Yes | Fact::No)
         {
@@ -124,7 +126,7 @@ impl Index {
 
     /// What we wrote or took is known without waiting for its event.
     fn absorb_done(&mut self, key: &Key) {
-        match self.in_flight.remove(key) {
+        match self.in_flight.remove(key).map(|effect| *effect) {
             Some(Effect::Take { path, .. }) => {
                 self.files.insert(path, FileState::Absent);
             }
@@ -146,16 +148,16 @@ impl Index {
     /// Something of ours is under way; deciding waits for it. A push and a wait for a lease never block.
     pub(super) fn is_busy(&self) -> bool {
         self.in_flight.values().any(|effect| {
-            !matches!(effect, Effect::Push { .. } | Effect::Lease { .. } | Effect::Stop { .. })
+            !matches!(**effect, Effect::Push { .. } | Effect::Lease { .. } | Effect::Stop { .. })
         })
     }
 
     pub(super) fn is_pushing(&self) -> bool {
-        self.in_flight.values().any(|effect| matches!(effect, Effect::Push { .. }))
+        self.in_flight.values().any(|effect| matches!(**effect, Effect::Push { .. }))
     }
 
     pub(super) fn is_waiting_for_lease(&self) -> bool {
-        self.in_flight.values().any(|effect| matches!(effect, Effect::Lease { .. }))
+        self.in_flight.values().any(|effect| matches!(**effect, Effect::Lease { .. }))
     }
 
     pub(super) fn is_stopping(&self) -> bool {

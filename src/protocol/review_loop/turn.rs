@@ -9,8 +9,8 @@ use super::{
     table::{Holder, Phase},
 };
 use crate::model::{
-    Builder, Decision, Effect, Event, Fact, Now, Outcome, RelPath, RunId, Seat, Severity, Snapshot,
-    Spawn, Ticks, TreeRef,
+    Access, Builder, Decision, Effect, Event, Fact, Now, Outcome, RelPath, RunId, Seat, Severity,
+    Snapshot, Spawn, Ticks, TreeRef,
 };
 
 /// A run of ours has ended: remember that before anything else.
@@ -166,6 +166,7 @@ fn start(
         why: why(it, state, turn),
         resume: turn.session.clone(),
         command: None,
+        access: Access::Write,
     })));
     let mut next = turn.clone();
     next.start = snapshot.map(|snapshot| start_point(turn.start.as_ref(), snapshot));

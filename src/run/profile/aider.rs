@@ -13,12 +13,21 @@ pub(super) const ENV: &[&str] = &["AIDER_*", "ANTHROPIC_*", "GEMINI_*", "OPENAI_
 /// After this it waits for somebody at a browser.
 const NO_KEY: &str = "No LLM model was specified and no API keys were provided.";
 
+/// It shows its edits and makes none. Histories, the map's cache and a line in `.gitignore` it would leave all the same.
+const READ_ONLY: [&str; 5] = [
+    "--dry-run",
+    "--no-gitignore",
+    "--chat-history-file=/dev/null",
+    "--input-history-file=/dev/null",
+    "--map-tokens=0",
+];
+
 /// Commits are ours to make. `.aider*` goes into `.gitignore`, as aider does by itself, so that its caches are in no commit.
 pub(super) fn args(options: &Options) -> Vec<String> {
     let mut args = argv(["--yes-always", "--no-stream", "--no-pretty", "--no-check-update"]);
     args.extend(argv(["--analytics-disable", "--no-auto-commits", "--no-dirty-commits"]));
     if options.access == Access::ReadOnly {
-        args.extend(argv(["--dry-run"]));
+        args.extend(argv(READ_ONLY));
     }
     // It knows one conversation per folder, without a name.
     if options.resume.as_deref().is_some_and(is_session) {
@@ -32,14 +41,19 @@ pub(super) fn read(seen: &mut Seen, stream: Stream, line: &[u8]) {
     if stream == Stream::Stderr {
         return;
     }
-    let Ok(line) = std::str::from_utf8(line) else { return };
+    let Ok(line) = std::str::from_utf8(line) else { return seen.hush() };
     if let Some(error) = line.strip_prefix("litellm.") {
         error.split_once(':').into_iter().for_each(|(name, _)| seen.trouble(named(name)));
-    } else if let Some(used) = line.strip_prefix("Tokens: ") {
-        costs(seen, used.trim_end());
+    } else if let Some(used) = line.strip_prefix("Tokens: ")
+        && costs(seen, used.trim_end())
+    {
+        return seen.conclude();
     } else if line.starts_with(NO_KEY) {
         seen.trouble(Class::Auth { said: "it has no model and no key".to_owned() });
     }
+    // What stands between two lines of costs is one message, and what aider says around it.
+    seen.say(line);
+    seen.say("\n");
 }
 
 fn named(error: &str) -> Class {
@@ -55,7 +69,8 @@ fn named(error: &str) -> Class {
 }
 
 /// `1.0k sent, 50 received. Cost: $0.0028 message, $0.0028 session.`: tokens of one answer, dollars of the whole run.
-fn costs(seen: &mut Seen, text: &str) {
+/// `false`: it is no such line.
+fn costs(seen: &mut Seen, text: &str) -> bool {
     let (tokens, dollars) = text.split_once(" Cost: ").unwrap_or((text, ""));
     let before = |unit: &str| {
         tokens
@@ -63,12 +78,13 @@ fn costs(seen: &mut Seen, text: &str) {
             .split(", ")
             .find_map(|part| tokens_of(part.strip_suffix(unit)?))
     };
-    let (Some(sent), Some(received)) = (before(" sent"), before(" received")) else { return };
+    let (Some(sent), Some(received)) = (before(" sent"), before(" received")) else { return false };
     seen.progress();
     seen.add(sent, received);
     let session = dollars.split(", ").find_map(|part| part.strip_suffix(" session."));
     let session = session.and_then(|text| text.strip_prefix('$')?.parse().ok());
     seen.usage.cost_microusd = session.and_then(microusd).or(seen.usage.cost_microusd);
+    true
 }
 
 /// `50`, `1.0k`, `12k`: rounded as it is printed.

@@ -1,4 +1,5 @@
-//! Claude Code: its headless command line, and the events of `--output-format stream-json`. Its prose is not read.
+//! Claude Code: its headless command line, and the events of `--output-format stream-json`. Its prose is not read; its last
+//! message is what `result` says.
 
 use super::reader::Stream;
 use super::report::{Class, Counting, Finish, Seen, is_session, microusd};
@@ -16,13 +17,21 @@ pub(super) const ENV: &[&str] = &[
     "IS_SANDBOX",
 ];
 
+/// What would ask is denied, so that only tools and commands that read are left. No setting of the owner's brings the tools
+/// back that write, and settings in the tree (hooks too) do not count: whoever is looked at may have written them.
+const READ_ONLY: [&str; 4] = [
+    "--permission-mode",
+    "dontAsk",
+    "--disallowedTools=Edit,Write,NotebookEdit",
+    "--setting-sources=user",
+];
+
 pub(super) fn args(options: &Options) -> Vec<String> {
-    let mode = match options.access {
-        Access::Write => "acceptEdits",
-        Access::ReadOnly => "plan",
-    };
     let mut args = argv(["-p", "--output-format", "stream-json", "--verbose"]);
-    args.extend(argv(["--permission-mode", mode]));
+    args.extend(match options.access {
+        Access::Write => argv(["--permission-mode", "acceptEdits"]),
+        Access::ReadOnly => argv(READ_ONLY),
+    });
     match (options.resume.as_deref().filter(|id| is_session(id)), options.session) {
         (Some(resume), _) => args.extend(argv(["--resume", resume])),
         (None, Some(session)) => args.extend(argv(["--session-id", &session.to_string()])),
@@ -45,7 +54,10 @@ pub(super) fn read(seen: &mut Seen, stream: Stream, line: &[u8]) {
         seen.session(id);
     }
     match (event["type"].as_str(), event["subtype"].as_str()) {
-        (Some("system"), Some("init")) => seen.finish = Finish::Open,
+        (Some("system"), Some("init")) => {
+            seen.finish = Finish::Open;
+            seen.hush();
+        }
         (Some("system"), Some("api_retry")) => seen.trouble(retried(&event)),
         (Some("system"), Some("permission_denied")) => {
             seen.deny(event["tool_name"].as_str().unwrap_or("a tool"));
@@ -110,6 +122,7 @@ fn result(seen: &mut Seen, event: &Value) {
     for denial in event["permission_denials"].as_array().into_iter().flatten() {
         seen.deny(denial["tool_name"].as_str().unwrap_or("a tool"));
     }
+    seen.hush();
     if event["is_error"] == true {
         match named(event, "api_error_status") {
             Some(class) => seen.trouble(class),
@@ -118,6 +131,8 @@ fn result(seen: &mut Seen, event: &Value) {
         }
     } else {
         seen.progress();
+        seen.say(event["result"].as_str().unwrap_or(""));
+        seen.conclude();
     }
     seen.finish = Finish::Done;
 }

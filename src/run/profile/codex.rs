@@ -34,8 +34,15 @@ pub(super) fn read(seen: &mut Seen, stream: Stream, line: &[u8]) {
     let Ok(event) = serde_json::from_slice::<Value>(line) else { return };
     match event["type"].as_str() {
         Some("thread.started") => seen.session(event["thread_id"].as_str().unwrap_or("")),
-        Some("turn.started") => seen.finish = Finish::Open,
-        Some("item.started" | "item.updated" | "item.completed") => item(seen, &event["item"]),
+        Some("turn.started") => {
+            seen.finish = Finish::Open;
+            seen.hush();
+        }
+        Some("item.started" | "item.updated") => item(seen, &event["item"]),
+        Some("item.completed") => {
+            item(seen, &event["item"]);
+            message(seen, &event["item"]);
+        }
         Some("error") => {
             if let Some(class) = said(event["message"].as_str().unwrap_or("")) {
                 seen.trouble(class);
@@ -44,11 +51,13 @@ pub(super) fn read(seen: &mut Seen, stream: Stream, line: &[u8]) {
         Some("turn.completed") => {
             total(seen, &event["usage"]);
             seen.progress();
+            seen.conclude();
             seen.finish = Finish::Done;
         }
         Some("turn.failed") => {
             let class = said(event["error"]["message"].as_str().unwrap_or(""));
             seen.trouble(class.unwrap_or_else(|| Class::failed("the turn failed")));
+            seen.hush();
             seen.finish = Finish::Done;
         }
         _ => {}
@@ -63,6 +72,14 @@ fn item(seen: &mut Seen, item: &Value) {
     seen.progress();
     if item["status"] == "declined" {
         seen.deny(item["type"].as_str().unwrap_or("a tool"));
+    }
+}
+
+/// It speaks between its acts too; the last message of a turn is its answer.
+fn message(seen: &mut Seen, item: &Value) {
+    if item["type"] == "agent_message" {
+        seen.hush();
+        seen.say(item["text"].as_str().unwrap_or(""));
     }
 }
 

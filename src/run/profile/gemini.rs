@@ -22,7 +22,8 @@ pub(super) const ENV_SET: &[(&str, &str)] = &[("GEMINI_CLI_NO_RELAUNCH", "true")
 pub(super) fn args(options: &Options) -> Vec<String> {
     let mode = match options.access {
         Access::Write => "yolo",
-        Access::ReadOnly => "plan",
+        // Off a terminal nobody can approve, so its model is offered no tool that writes or runs anything.
+        Access::ReadOnly => "default",
     };
     let mut args = argv(["-o", "stream-json", "--approval-mode", mode, "--skip-trust"]);
     match (options.resume.as_deref().filter(|id| is_session(id)), options.session) {
@@ -62,15 +63,29 @@ fn read_event(seen: &mut Seen, event: &Value) {
         Some("init") => {
             seen.session(event["session_id"].as_str().unwrap_or(""));
             seen.finish = Finish::Open;
+            seen.hush();
         }
-        Some("message") if event["role"] == "assistant" => seen.progress(),
-        Some("tool_use") => seen.progress(),
+        Some("message") if event["role"] == "assistant" => message(seen, event),
+        Some("message") => seen.hush(),
+        Some("tool_use") => {
+            seen.progress();
+            seen.hush();
+        }
         Some("tool_result") if event["error"]["type"] == "policy_violation" => {
             seen.deny(tool(event["tool_id"].as_str().unwrap_or("a tool")));
         }
         Some("result") => result(seen, event),
         _ => {}
     }
+}
+
+/// A message comes in pieces; an act between two pieces makes the later ones another message.
+fn message(seen: &mut Seen, event: &Value) {
+    seen.progress();
+    if event["delta"] != true {
+        seen.hush();
+    }
+    seen.say(event["content"].as_str().unwrap_or(""));
 }
 
 /// `write_file__…`: the tool, then what makes the call unique.
@@ -83,7 +98,9 @@ fn result(seen: &mut Seen, event: &Value) {
     seen.usage.output_tokens = event["stats"]["output_tokens"].as_u64();
     if event["status"] == "success" {
         seen.progress();
+        seen.conclude();
     } else {
+        seen.hush();
         let class = failure(event["error"]["message"].as_str().unwrap_or(""));
         match class {
             Some(class) => seen.trouble(class),

@@ -1,4 +1,4 @@
-//! Takes in an agent's output line by line, and keeps a report of it. It opens no file and keeps no line.
+//! Takes in an agent's output line by line, and keeps a report of it and its last message. It opens no file.
 
 use super::report::{Finish, Report, Seen};
 use super::{Profile, aider, claude, codex, gemini};
@@ -42,7 +42,16 @@ impl Reader {
 
     /// Some output is missing.
     pub fn skip(&mut self, stream: Stream) {
-        self.gap |= stream == Stream::Stdout;
+        if stream == Stream::Stdout {
+            self.gap = true;
+            self.seen.hush();
+        }
+    }
+
+    /// The model's last message, of an agent that came to its end. Its words, without what only a terminal understands.
+    pub fn said(&self) -> Option<String> {
+        let text = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
+        self.seen.said().map(|said| said.chars().filter(text).collect())
     }
 
     pub fn report(&self) -> Report {

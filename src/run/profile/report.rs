@@ -1,7 +1,7 @@
 //! What a run's output has said so far: its session, what it used, what stands in its way. It reads no output itself.
 
 use super::Profile;
-use crate::model::{Timestamp, Usage, clip};
+use crate::model::{SAID_MAX, Timestamp, Usage, clip};
 use serde::{Deserialize, Serialize};
 
 /// Different tools that are named when something was denied.
@@ -115,6 +115,12 @@ pub(super) struct Seen {
     denied: Vec<String>,
     /// The model's message that was counted last, so that its parts are not counted again.
     pub(super) counted: Option<String>,
+    /// What the model says now; its last message if nothing comes after it.
+    saying: String,
+    /// It says more than is kept.
+    rambles: bool,
+    /// Its last message, once the CLI says that the work has ended well.
+    said: Option<String>,
 }
 
 impl Seen {
@@ -153,6 +159,31 @@ impl Seen {
         if self.denied.len() < DENIED_MAX && !self.denied.contains(&tool) {
             self.denied.push(tool);
         }
+    }
+
+    /// One more piece of what the model says.
+    pub(super) fn say(&mut self, text: &str) {
+        if self.saying.len() + text.len() > SAID_MAX {
+            self.rambles = true;
+        } else {
+            self.saying.push_str(text);
+        }
+    }
+
+    /// Something came after it, or may have: what was said so far is not the last message.
+    pub(super) fn hush(&mut self) {
+        (self.saying, self.rambles, self.said) = (String::new(), false, None);
+    }
+
+    /// The work has ended, and this is what was said last.
+    pub(super) fn conclude(&mut self) {
+        let said = std::mem::take(&mut self.saying);
+        let whole = !std::mem::take(&mut self.rambles) && !said.trim().is_empty();
+        self.said = whole.then_some(said);
+    }
+
+    pub(super) fn said(&self) -> Option<&str> {
+        self.said.as_deref()
     }
 
     pub(super) fn class(&self) -> Option<Class> {

@@ -7,10 +7,10 @@ use serde_json::Value;
 use std::path::PathBuf;
 
 const AGENT: &str = include_str!("../agents/board.sh");
-pub(super) const CONFIG: &str = "board: { auditor: codex, disk_floor: 1MiB }\nlimits: { parallel: 4, per_repo: 4, per_agent: 4 }\n";
+pub(crate) const CONFIG: &str = "board: { auditor: codex, disk_floor: 1MiB }\nlimits: { parallel: 4, per_repo: 4, per_agent: 4 }\n";
 
 /// A board that runs itself, with these settings.
-pub(super) fn board_with(config: &str) -> Stage {
+pub(crate) fn board_with(config: &str) -> Stage {
     let stage = Stage::new(AGENT);
     stage.configure(config);
     stage.ok(&["init", "--orchestrator", "other", "--builders", "claude-code,codex"]);
@@ -25,7 +25,7 @@ fn board() -> Stage {
     board_with(CONFIG)
 }
 
-pub(super) fn task(stage: &Stage, title: &str, more: &[&str]) -> (String, PathBuf) {
+pub(crate) fn task(stage: &Stage, title: &str, more: &[&str]) -> (String, PathBuf) {
     let fixed = ["task", "new", "--title", title, "--json"];
     let scope = ["--dod-profile", "tiny", "--may-touch", "work/**", "--may-touch", "broken"];
     let who: &[&str] =
@@ -53,7 +53,7 @@ pub(super) fn merges(stage: &Stage) -> Vec<String> {
     log.lines().filter(|line| !line.starts_with("Board: ")).map(str::to_owned).collect()
 }
 
-pub(super) fn log(stage: &Stage) -> String {
+pub(crate) fn log(stage: &Stage) -> String {
     format!(
         "{}\n{}",
         stage.ok(&["escalations", "--all"]),
@@ -62,7 +62,7 @@ pub(super) fn log(stage: &Stage) -> String {
 }
 
 /// Works until nothing is left to do.
-pub(super) fn work(stage: &Stage) {
+pub(crate) fn work(stage: &Stage) {
     assert_eq!(stage.start_with(&["--once"]).wait(), 0, "{}", log(stage));
 }
 

@@ -36,6 +36,15 @@ impl Provider {
             return Self::Refusing(bound.local_addr().unwrap().port());
         }
         let script = serde_json::json!({"path": path, "content": content, "final": "done"});
+        Self::scripted(dir, mode, &script)
+    }
+
+    /// Has the CLI say this, and do nothing.
+    pub(crate) fn saying(dir: &Path, text: &str) -> Self {
+        Self::scripted(dir, "", &serde_json::json!({"steps": [], "final": text}))
+    }
+
+    fn scripted(dir: &Path, mode: &str, script: &serde_json::Value) -> Self {
         std::fs::write(dir.join("script.json"), script.to_string()).unwrap();
         let mut command = Command::new("python3");
         command.arg(crate::scenarios::root("tests/real-clis/mock_llm.py"));

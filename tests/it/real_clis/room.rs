@@ -130,6 +130,13 @@ impl Room {
         let wrote = std::fs::read_to_string(self.wrote(case)).unwrap_or_default();
         let works = case.mode.is_empty() && case.access == Access::Write;
         assert_eq!(wrote, if works { WROTE } else { "" }, "{shown}");
+        if case.access == Access::ReadOnly {
+            let mut git = git(&self.repo(case));
+            let left = git.args(["status", "--porcelain"]).stdout(Stdio::piped()).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&left.stdout), "", "{shown}");
+            let said = end.said.as_deref().unwrap_or_default();
+            assert!(said.trim_end().ends_with("done"), "its last message is {said:?}: {shown}");
+        }
         if works {
             let log = self.dir.path().join(case.name()).join("requests.jsonl");
             let prompt = serde_json::to_string(PROMPT).unwrap();
@@ -179,6 +186,7 @@ impl Room {
         let mut spec = self.stage.spec("");
         spec.spawn.prompt = PROMPT.to_owned();
         spec.spawn.resume = resume;
+        spec.spawn.access = case.access;
         spec.repo = repo.clone();
         spec.dir = repo;
         spec.profile = Some(self.profile);

@@ -1,7 +1,8 @@
 //! Each real CLI plays one turn of a real review loop under the real daemon: started by its profile, judged by its flag.
 
+use super::home::settled;
 use super::provider::Provider;
-use super::room::{codex_config, environment, search_path};
+use super::room::search_path;
 use crate::e2e::stage::{FLAG, Stage};
 use agency::config::Profile;
 use agency::run::profile::{find, word};
@@ -18,20 +19,7 @@ fn play(profile: Profile) {
     let flag = serde_json::json!({"agent": "claude-code", "step": "1", "status": "proposed", "nextAgent": "codex",
         "timestamp": now});
     let mut provider = Provider::writing(&stage.at(""), "", FLAG, &flag.to_string());
-    let (port, home) = (provider.port(), stage.at("home"));
-    let stage = environment(port, path.to_str().unwrap(), &home)
-        .iter()
-        .fold(stage, |stage, (name, value)| stage.with_env(name, value));
-    for (file, text) in [
-        (".codex/config.toml", codex_config(port)),
-        (
-            ".gemini/settings.json",
-            r#"{"security":{"auth":{"selectedType":"gemini-api-key"}}}"#.to_owned(),
-        ),
-    ] {
-        fs::create_dir_all(home.join(file).parent().unwrap()).unwrap();
-        fs::write(home.join(file), text).unwrap();
-    }
+    let stage = settled(stage, provider.port(), &path);
     let builder = format!("{{ profile: {}, retries: 0, timeout: 50s }}", word(profile));
     let text = format!(
         "agents:\n  claude-code: {builder}\n  codex: {{ command: [\"false\"], retries: 0 }}\n"

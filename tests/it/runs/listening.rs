@@ -2,7 +2,7 @@
 
 use super::stage::{Stage, wait_until};
 use agency::config::Profile;
-use agency::model::{Outcome, RunEnd};
+use agency::model::{Access, Outcome, RunEnd};
 use agency::run::{Executor, HeldState, RunSpec, history};
 use std::time::Duration;
 use tempfile::tempdir;
@@ -148,4 +148,27 @@ async fn what_was_read_before_a_rotation_survives_a_restart() {
     second.executor.adopt().unwrap();
     let usage = second.end().await.usage;
     assert_eq!((usage.session.as_deref(), usage.input_tokens), (Some("s-1"), Some(9)));
+}
+
+/// Its answer is known to whoever hears of its end, also when the logs tell no more and also after a restart.
+// covers: AG-34
+#[tokio::test]
+async fn the_last_message_of_one_that_may_not_write_comes_with_its_end() {
+    let dir = tempdir().unwrap();
+    let mut first = Stage::new(dir.path());
+    let said = result("0", r#","result":"---\\nverdict: PASS\\n---\\n\\u001b[31m""#);
+    let writer = claude(&first, &[INIT, ANSWER, &said], "");
+    let mut reader = claude(&first, &[INIT, ANSWER, &said], "");
+    reader.spawn.access = Access::ReadOnly;
+    assert_eq!(first.play(&writer).await.said, None, "its files are its answer");
+    let wanted = Some("---\nverdict: PASS\n---\n[31m".to_owned());
+    assert_eq!(first.play(&reader).await.said, wanted);
+    let folder = first.folder(&reader);
+    drop(first);
+    std::fs::write(folder.stdout(), "").unwrap();
+    let mut second = Stage::new(dir.path());
+    second.executor.adopt().unwrap();
+    let ends = [second.end().await, second.end().await];
+    let end = ends.iter().find(|end| end.run == reader.spawn.run).unwrap();
+    assert_eq!(end.said, wanted);
 }

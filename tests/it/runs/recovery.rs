@@ -21,6 +21,8 @@ async fn submitting_twice_starts_one_child() {
     let mut stage = Stage::new(dir.path());
     let spec = stage.spec("echo x >> children; while [ ! -e go ]; do sleep 0.02; done");
     stage.start(&spec);
+    // Another executor may call a run lost whose shim does not hold its lock yet.
+    stage.started().await;
     assert_eq!(stage.executor.submit(&spec).unwrap(), Ticket::Known);
     let mut other = Stage::new(dir.path());
     assert_eq!(other.executor.submit(&spec).unwrap(), Ticket::Known);

@@ -1,6 +1,6 @@
 //! A runs folder in a temporary directory, shell scripts as agents, and looks at real processes. It proves nothing itself.
 
-use agency::model::{Outcome, RunEnd, RunEvent, RunId, Seat, Spawn, TreeRef};
+use agency::model::{Access, Outcome, RunEnd, RunEvent, RunId, Seat, Spawn, TreeRef};
 use agency::run::{Executor, Folder, Limits, LocalExecutor, RunSpec, Ticket};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,7 @@ impl Stage {
                 why: "a test".to_owned(),
                 resume: None,
                 command: None,
+                access: Access::Write,
             },
             repo: self.dir.clone(),
             protocol: "loop".to_owned(),
@@ -82,7 +83,7 @@ impl Stage {
     pub(crate) async fn end(&mut self) -> RunEnd {
         loop {
             if let RunEvent::Ended(end) = self.next().await {
-                return end;
+                return *end;
             }
         }
     }

@@ -6,7 +6,7 @@ use super::{files_below, folders, golden, root, show};
 use crate::sheets::{Answer, MANIFEST, PROFILE, Task, asked_for};
 use crate::world::{Entry, MakeProtocol, World};
 use agency::model::*;
-use agency::protocol::board::{Board, Limits, Place, table};
+use agency::protocol::board::{Answers, Board, Limits, Place, table};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +41,10 @@ enum House {
     Unknown,
     /// There is no git, only files and people.
     NoGit,
+    /// The auditor is started read-only, and its last message is its verdict.
+    Speaking,
+    /// The auditor `gemini` is another of the same maker's as `claude-code`.
+    SameMaker,
 }
 
 /// One thing that happens. The board settles after each.
@@ -105,6 +109,8 @@ struct Part {
     commits: Option<String>,
     /// `null`: it writes none.
     answer: Option<Answer>,
+    /// What it says last, and writes nowhere. `DOCUMENT` stands for a well-formed one.
+    says: Option<String>,
     outcome: Outcome,
 }
 
@@ -116,6 +122,7 @@ impl Default for Part {
             removes: Vec::new(),
             commits: None,
             answer: Some(Answer::default()),
+            says: None,
             outcome: Outcome::Ok,
         }
     }
@@ -159,6 +166,12 @@ impl House {
             Self::Ordinary | Self::Unknown => || board(limits()),
             Self::OneForBoth => || board(Limits { auditor: "claude-code".to_owned(), ..limits() }),
             Self::NoMerge => || board(Limits { merge: None, ..limits() }),
+            Self::Speaking => || board(Limits { answers: Answers::ByMessage, ..limits() }),
+            Self::SameMaker => || {
+                let makers =
+                    ["claude-code", "gemini"].map(|who| (who.to_owned(), "claude".to_owned()));
+                board(Limits { makers: makers.into(), ..limits() })
+            },
             Self::SetUp => || board(Limits { setup: vec!["npm ci".to_owned()], ..limits() }),
             Self::NoGit => || {
                 let place = Place { repo: "a1b2c3d4".to_owned(), git: false };
@@ -329,7 +342,15 @@ fn act(world: &mut World, role: &str, part: &Part) {
         world.commit_in(tree, message);
     }
     world.pass(Duration::from_secs(60));
-    world.end_run(&run.run, part.outcome.clone());
+    let said = part.says.as_ref().map(|says| says.replace("DOCUMENT", &spoken(&run)));
+    world.end_run_saying(&run.run, part.outcome.clone(), said);
+}
+
+/// The document that a prompt asks for.
+fn spoken(run: &Spawn) -> String {
+    let path = asked_for(&run.prompt, "-audit.md").expect("the prompt says where");
+    let tree = run.prompt.lines().find_map(|line| line.strip_prefix("tree: ")).map(str::to_owned);
+    Answer { set: [("tree".to_owned(), tree)].into(), ..Answer::default() }.audit(&path)
 }
 
 fn ran(world: &mut World, task: &str, code: i32) {
@@ -403,7 +424,11 @@ fn summary(world: &World) -> String {
             writeln!(text, "  {:<30} {}", path.file_name(), status.unwrap_or("no status")).unwrap();
         }
     }
-    writeln!(text, "  board     {}", world.protocol.status(world.now).summary).unwrap();
+    let status = world.protocol.status(world.now);
+    writeln!(text, "  board     {}", status.summary).unwrap();
+    for warning in status.detail["warnings"].as_array().into_iter().flatten() {
+        writeln!(text, "  warns     {}", warning.as_str().unwrap()).unwrap();
+    }
     for commit in world.log("main").iter().rev() {
         writeln!(text, "  main has  {}", commit.message.lines().next().unwrap()).unwrap();
     }

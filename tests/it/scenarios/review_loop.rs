@@ -426,6 +426,7 @@ fn tell_the_end(world: &mut World, scene: &Scene, state: &SceneState, run: &RunI
         why: String::new(),
         resume: None,
         command: None,
+        access: Access::Write,
     };
     let known = crate::world::Run { spawn, end: None, told: false, stop: None };
     world.runs.insert(run.clone(), known);

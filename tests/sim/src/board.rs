@@ -168,6 +168,7 @@ impl Play {
             }
         }
         self.world.fuse = None;
+        self.check_turns();
         if self.dice.one_in(8) {
             self.world.rotate();
         }

@@ -46,6 +46,7 @@ impl Play {
             }
             18 => self.world.commit_in(tree, "by the builder itself"),
             19 => self.forge_done(tree),
+            21 | 22 => self.forge_audit(tree),
             _ => {}
         }
         let path = answer.path.clone().unwrap_or(asked);
@@ -107,12 +108,23 @@ impl Play {
         self.world.write_in(tree, ".kodingx/STATE.md", "---\ndone_tasks_recent: [T0001]\n---\n");
     }
 
+    /// Where its auditor's verdict will be asked for.
+    fn forge_audit(&mut self, tree: &str) {
+        let Some(task) = self.tasks.get(tree) else { return };
+        let stem = task.path().rsplit('/').next().unwrap().replace(".md", "-audit.md");
+        let path = format!(".kodingx/outbox/gemini/{}/{stem}", self.world.now.wall.date_naive());
+        let text = Answer::default().audit(&path);
+        self.world.write_in(tree, &path, text);
+    }
+
     fn audit(&mut self, run: &Spawn, tree: &str, honest: Honest) {
         let asked = asked_for(&run.prompt, "-audit.md").expect("the prompt says where");
         let mut answer = Answer { body: self.text("an audit"), ..Answer::default() };
         let mischief = if honest == Honest::Always { 99 } else { self.dice.below(22) };
         if let Some(end) = self.sudden_end(mischief) {
-            return self.world.end_run(&run.run, end);
+            // What it had said until then sounds good.
+            let said = Some(answer.audit(&asked));
+            return self.world.end_run_saying(&run.run, end, said);
         }
         let seen = self.world.tree_of(&run.tree);
         let mut passes = true;
@@ -145,11 +157,20 @@ impl Play {
         }
         let path = answer.path.clone().unwrap_or(asked);
         let text = answer.audit(&path);
-        self.world.write_in(tree, &path, text);
+        // It writes its verdict, or says it, as good or bad as it is.
+        let said = match self.dice.below(4) {
+            _ if answer.path.is_some() => None,
+            0 => Some(text.clone()),
+            1 => Some(format!("I looked at it.\n\n```markdown\n{text}\n```\n")),
+            _ => None,
+        };
+        if said.is_none() {
+            self.world.write_in(tree, &path, text);
+        }
         if passes {
             self.passed.push((run.task.clone(), seen));
         }
-        self.world.end_run(&run.run, Outcome::Ok);
+        self.world.end_run_saying(&run.run, Outcome::Ok, said);
     }
 
     /// A check is as good as the tree; sometimes nobody sees how it ended.

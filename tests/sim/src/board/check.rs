@@ -95,7 +95,18 @@ impl Play {
         self.check_stalls();
     }
 
-    /// Only legal rows, each from where the one before led; never a fourth remediation without the owner.
+    /// AG-14: what is verified is what is merged next, so only one task is at it at a time.
+    pub(super) fn check_turns(&self) {
+        let runs = self.world.runs.values().filter(|run| run.end.is_none() && run.stop.is_none());
+        let tasks: BTreeSet<&str> = runs
+            .filter(|run| run.spawn.role == "verify")
+            .map(|run| run.spawn.task.as_str())
+            .collect();
+        assert!(tasks.len() <= 1, "seed {}: {tasks:?} are verified at once", self.seed);
+    }
+
+    /// Only legal rows, each from where the one before led; nothing begins before what it depends on is DONE; never a fourth
+    /// remediation without the owner.
     fn check_history(&self) {
         let seed = self.seed;
         let mut at: BTreeMap<&str, &str> = BTreeMap::new();
@@ -110,6 +121,11 @@ impl Play {
             let canceled = to == "CANCELED" && from != "CANCELED";
             assert!(canceled || LEGAL.contains(&(from, to)), "seed {seed}: {task} {from} → {to}");
             assert!(!canceled || step.by_owner, "seed {seed}: {task} was canceled by nobody");
+            if (from, to) == ("ASSIGNED", "IN_PROGRESS") {
+                let first = self.tasks.get(task).map_or(&[][..], |task| &task.depends_on);
+                let open = first.iter().find(|id| at.get(id.as_str()) != Some(&"DONE"));
+                assert!(open.is_none(), "seed {seed}: {task} began before {open:?} was DONE");
+            }
             let round = rounds.entry(task).or_default();
             let person = by_hand.iter().any(|id| *id == task);
             if step.by_owner {
