@@ -8,11 +8,13 @@ mod command;
 mod commit;
 mod diff;
 mod error;
+mod grow;
 mod guard;
 mod history;
 mod ignored;
 mod merge;
 mod names;
+mod objects;
 mod peek;
 mod plan;
 mod publish;
@@ -23,6 +25,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 mod touches;
+mod tree;
 mod worktree;
 
 pub use command::Options;

@@ -17,7 +17,6 @@ const LINGER: Duration = Duration::from_secs(1);
 const STDERR_MAX: u64 = 64 * 1024;
 
 pub(super) struct Finished {
-    pub(super) pid: u32,
     pub(super) status: ExitStatus,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
@@ -46,8 +45,8 @@ pub(super) async fn finish(
     let result = timeout(bounds.deadline, attend(&mut child, &stdin, bounds.stdout_max)).await;
     match result {
         Ok(Ok((status, stdout, stderr))) => {
-            let pid = group.let_go();
-            Ok(Finished { pid, status, stdout, stderr })
+            group.let_go();
+            Ok(Finished { status, stdout, stderr })
         }
         Ok(Err(failure)) => {
             group.end(&mut child).await;
@@ -133,8 +132,8 @@ impl Group {
     }
 
     /// It ended by itself; what it left running on purpose (a credential cache, an ssh master) may stay.
-    fn let_go(&mut self) -> u32 {
-        self.leader.take().unwrap_or_default()
+    fn let_go(&mut self) {
+        self.leader = None;
     }
 
     async fn end(&mut self, child: &mut Child) {

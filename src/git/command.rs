@@ -204,7 +204,6 @@ impl Call {
 }
 
 pub(super) struct Output {
-    pub(super) pid: u32,
     pub(super) code: i32,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
@@ -271,9 +270,7 @@ impl Git {
             })?;
         let (stdout, stderr) = (ended.stdout, ended.stderr);
         match ended.status.code() {
-            Some(code) if fine.contains(&code) => {
-                Ok(Output { pid: ended.pid, code, stdout, stderr })
-            }
+            Some(code) if fine.contains(&code) => Ok(Output { code, stdout, stderr }),
             code => Err(GitError::Refused { verb, code, said: clipped(&stderr) }),
         }
     }

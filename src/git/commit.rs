@@ -1,6 +1,7 @@
 //! Puts a planned commit on its branch, once, and tells the owner's index about exactly its files.
 //! It writes no file of the work tree and never moves a branch that is not where the plan expects it.
 
+use super::objects::Kind;
 use super::plan::{message_text, signature};
 use super::{Call, GitError, Repo, names};
 use crate::model::{Change, CommitId, PlannedCommit};
@@ -85,14 +86,11 @@ impl Repo {
 
     /// Writes the commit object once more, after a clean-up took it, and makes sure that nothing below it is gone.
     async fn make_again(&self, planned: &PlannedCommit) -> Result<(), GitError> {
-        let call = Call::local("hash-object").args(["-t", "commit", "-w", "--stdin"]);
-        let output = self.git(call.stdin(commit_object(planned).into_bytes())).await?;
-        let found = output.line("hash-object")?;
+        let found = self.write_object(Kind::Commit, commit_object(planned).as_bytes())?;
         if found != planned.id.as_str() {
-            let planned = planned.id.to_string();
-            return Err(GitError::OtherId { planned, found: found.to_owned() });
+            return Err(GitError::OtherId { planned: planned.id.to_string(), found });
         }
-        let call = Call::local("rev-list").args(["--objects", "--quiet", found]);
+        let call = Call::local("rev-list").args(["--objects", "--quiet", &found]);
         let parent = planned.parent.iter().map(|parent| format!("^{parent}"));
         self.git(parent.fold(call, Call::arg)).await.map(drop)
     }
@@ -147,7 +145,7 @@ impl Repo {
     }
 }
 
-/// The very bytes that `plan` had git write.
+/// The very bytes of the commit.
 pub(super) fn commit_object(planned: &PlannedCommit) -> String {
     let parents = planned.parent.iter().chain(&planned.merged);
     let parent: String = parents.map(|id| format!("parent {id}\n")).collect();

@@ -3,6 +3,7 @@
 
 use super::commit::commit_object;
 use super::error::clipped;
+use super::objects::Kind;
 use super::{Call, GitError, Repo, names};
 use crate::model::{CommitId, MergeStyle, PlannedCommit, RelPath, Timestamp, TreeId};
 
@@ -49,7 +50,7 @@ impl Repo {
         let onto = names::object(wish.onto.as_str())?;
         let theirs = names::object(wish.theirs.as_str())?;
         if wish.style == MergeStyle::FastForward {
-            let tree = self.tree_of(theirs).await?;
+            let tree = self.tree_of(wish.theirs).await?;
             let same = self.keeping(wish, tree.clone()).await? == tree;
             if !same || !self.is_ancestor(onto, theirs).await? {
                 return Ok(Merging::NoFastForward);
@@ -66,9 +67,8 @@ impl Repo {
         let tree = self.keeping(wish, tree).await?;
         let merged = (wish.style == MergeStyle::Merge).then(|| wish.theirs.clone());
         let draft = self.draft(wish, tree.clone(), merged.clone());
-        let call = Call::local("hash-object").args(["-t", "commit", "-w", "--stdin"]);
-        let output = self.git(call.stdin(commit_object(&draft).into_bytes())).await?;
-        let id = CommitId::new(names::object(output.line("hash-object")?)?);
+        let id = self.write_object(Kind::Commit, commit_object(&draft).as_bytes())?;
+        let id = CommitId::new(id);
         self.keep(&names::planned_ref(wish.target)?, &TreeId::new(id.as_str())).await?;
         self.planned(wish, tree, id, merged).await
     }
@@ -94,7 +94,7 @@ impl Repo {
         id: CommitId,
         merged: Option<CommitId>,
     ) -> Result<Merging, GitError> {
-        let changes = self.diff(&self.tree_of(wish.onto.as_str()).await?, &tree).await?;
+        let changes = self.diff(&self.tree_of(wish.onto).await?, &tree).await?;
         let draft = self.draft(wish, tree, merged);
         Ok(Merging::Planned(PlannedCommit { id, changes, ..draft }))
     }
@@ -153,12 +153,6 @@ impl Repo {
         paths.dedup();
         // A conflict without a file is one all the same.
         if paths.is_empty() { Err(odd()) } else { Ok((tree, paths)) }
-    }
-
-    async fn tree_of(&self, commit: &str) -> Result<TreeId, GitError> {
-        let call = Call::local("rev-parse").args(["--verify", "--end-of-options"]);
-        let output = self.git(call.arg(format!("{commit}^{{tree}}"))).await?;
-        names::object(output.line("rev-parse")?).map(TreeId::new)
     }
 
     /// Doing it again changes nothing more, and finishes what a crash cut short.

@@ -69,12 +69,12 @@ impl Repo {
         recent.seed = Some(self.stage_all(&index, recent.seed, checkout.head.as_ref()).await?);
         let head = checkout.head.as_ref().map_or(self.0.format.empty_tree(), CommitId::as_str);
         let clean = since.is_some_and(|since| recent.is_clean(since, checkout.head.as_ref()));
-        let (tree, dirty, changed, refs) = tokio::try_join!(
-            self.write_tree(&index),
+        let (dirty, changed, refs) = tokio::try_join!(
             self.diff_index(head, &index),
             self.changed(since.filter(|_| !clean), &index),
             self.refs_digest(),
         )?;
+        let tree = self.tree_with(checkout.head.as_ref(), &dirty).await?;
         let changed = if clean { dirty.clone() } else { changed };
         let paths: Vec<RelPath> = dirty.iter().map(|change| change.path.clone()).collect();
         recent.looked(&tree, checkout.head.as_ref(), dirty);
@@ -164,9 +164,18 @@ impl Repo {
         Ok(())
     }
 
-    async fn write_tree(&self, index: &Path) -> Result<TreeId, GitError> {
-        let output = self.git(Call::local("write-tree").env("GIT_INDEX_FILE", index)).await?;
-        names::object(output.line("write-tree")?).map(TreeId::new)
+    /// What the index holds is what the head holds and what differs from it.
+    async fn tree_with(
+        &self,
+        head: Option<&CommitId>,
+        dirty: &[Change],
+    ) -> Result<TreeId, GitError> {
+        let base = match head {
+            Some(head) => Some(self.tree_of(head).await?),
+            None => None,
+        };
+        let edits = dirty.iter().map(|change| (change.path.clone(), change.to.clone())).collect();
+        Ok(self.grow(base.as_ref(), &edits).await?.tree)
     }
 
     /// Tracked files that are ignored as well are found only through an index that knows them.

@@ -4,6 +4,7 @@ mod checkout;
 mod commit;
 mod hostile;
 mod merge;
+mod objects;
 mod pinned;
 mod planted;
 mod push;
