@@ -1,6 +1,11 @@
-//! The agent of the benchmark: notes its first instruction, writes the flag of its phase, notes the close, exits.
+//! The agent of the benchmark: notes its first instruction, lives for a moment, writes the flag of its phase, notes the close,
+//! exits.
 
 use std::io::Write as _;
+use std::time::Duration;
+
+/// An agent works for minutes. One that ended at once would have its successor wait for what its own start left to do.
+const LIFE: Duration = Duration::from_millis(60);
 
 const MODE: &str = "--agent";
 
@@ -21,6 +26,7 @@ pub(crate) fn act() {
     let (agent, step) = (told("AGENCY_AGENT"), told("AGENCY_TASK"));
     let closed = match flag_words(&agent, &told("AGENCY_PHASE")) {
         Some((status, next)) => {
+            std::thread::sleep(LIFE);
             let now = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Nanos, true);
             // What the other one writes is not touched: that would be reported.
             let work = if agent == "codex" { "notes.txt" } else { "ENG_REVIEW_RESPONSE.md" };

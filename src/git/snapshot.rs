@@ -47,14 +47,13 @@ impl Repo {
         let mut recent = self.0.recent.lock().await;
         let checkout = self.checkout().await?;
         let after_commit = recent.tree_after_commit(&self.0.root, &checkout);
-        let snapshot = match after_commit.filter(|_| since.is_none()) {
-            Some(tree) => {
-                let (dirty, changed, refs) = (Vec::new(), Vec::new(), self.refs_digest().await?);
-                recent.looked(&tree, checkout.head.as_ref(), Vec::new());
-                Snapshot { tree, checkout, dirty, changed, refs }
-            }
-            None => self.look(&mut recent, checkout, since).await?,
-        };
+        if let Some(tree) = after_commit.filter(|_| since.is_none()) {
+            let (dirty, changed, refs) = (Vec::new(), Vec::new(), self.refs_digest().await?);
+            recent.looked(&tree, checkout.head.as_ref(), Vec::new());
+            // The branch itself keeps this tree.
+            return Ok(Snapshot { tree, checkout, dirty, changed, refs });
+        }
+        let snapshot = self.look(&mut recent, checkout, since).await?;
         self.keep(&kept, &snapshot.tree).await?;
         Ok(snapshot)
     }

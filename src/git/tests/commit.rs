@@ -288,3 +288,22 @@ async fn what_cannot_be_planned_is_refused_without_a_trace() {
     assert!(repo.plan("main", Some(&head), &[], &[], "m\0", date()).await.is_err());
     assert_eq!(fs::read_dir(owner.at(".git")).unwrap().count(), before, "no crash report is left");
 }
+
+#[tokio::test]
+async fn a_branch_that_cannot_be_moved_leaves_the_index_as_it_is() {
+    let owner = Owner::with_commit();
+    owner.write("a.txt", "more\n");
+    let repo = owner.open().await;
+    let planned = plan_all(&repo, &[]).await;
+    let index = || fs::read(owner.at(".git/index")).unwrap();
+    let before = index();
+    // The object is gone, and with it the reason to touch anything.
+    let (dir, file) = planned.tree.as_str().split_at(2);
+    fs::remove_file(owner.at(&format!(".git/objects/{dir}/{file}"))).unwrap();
+    let (dir, file) = planned.id.as_str().split_at(2);
+    fs::remove_file(owner.at(&format!(".git/objects/{dir}/{file}"))).unwrap();
+    assert!(matches!(repo.commit(&planned).await, Err(GitError::Refused { .. })));
+    assert_eq!(index(), before);
+    assert!(!owner.at(".git/index.lock").exists());
+    assert_eq!(owner.status(), " M a.txt");
+}
