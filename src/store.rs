@@ -35,7 +35,7 @@ pub use journal::{
 };
 pub use quarantine::{KEEP_MAX, Quarantine, QuarantineEntry};
 pub use relocate::{Relocated, Relocation, relocate};
-pub use replace::{Replaced, replace, write_atomic};
+pub use replace::{Replaced, replace, write_atomic, write_unsynced};
 pub use spot::{Kind, SEEN_MAX};
 pub use take::{Shelf, Taken, take};
 pub use unsynced::Unsynced;

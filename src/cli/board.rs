@@ -2,6 +2,7 @@
 
 pub(super) mod archive;
 pub(super) mod count;
+mod head;
 pub(super) mod import;
 mod inspect;
 mod maker;

@@ -3,6 +3,7 @@
 mod screen;
 
 use super::board;
+use super::board::count::Unkept;
 use super::context::Context;
 use super::exit::Exit;
 use super::isolation::Level;
@@ -61,18 +62,29 @@ struct Repo {
     /// What runs that ended today (UTC) cost, as far as they say so.
     cost_today_usd: f64,
     escalations: Vec<Record>,
+    #[serde(skip)]
+    unkept: Option<Unkept>,
+}
+
+impl Status {
+    fn keep(self) {
+        self.repos.into_iter().filter_map(|repo| repo.unkept).for_each(Unkept::keep);
+    }
 }
 
 pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
+    if args.watch {
+        return watch(context);
+    }
+    let status = gather(context)?;
     if args.json {
-        show::json(&gather(context)?)?;
-        return Ok(Exit::Fine);
+        show::json(&status)?;
+    } else {
+        anstream::print!("{}", text(&status));
     }
-    if !args.watch {
-        anstream::print!("{}", text(&gather(context)?));
-        return Ok(Exit::Fine);
-    }
-    watch(context)
+    // Nobody waits for what is only remembered for the next time.
+    status.keep();
+    Ok(Exit::Fine)
 }
 
 fn watch(context: &Context) -> anyhow::Result<Exit> {
@@ -81,17 +93,20 @@ fn watch(context: &Context) -> anyhow::Result<Exit> {
         while {
             let status = gather(context)?;
             screen.draw(&format!("{}\n\n{}", headline(&status), text(&status)))?;
+            status.keep();
             screen.wait()?
         } {}
         return Ok(Exit::Fine);
     }
     let mut last = String::new();
     loop {
-        let now = text(&gather(context)?);
+        let status = gather(context)?;
+        let now = text(&status);
         if now != last {
             anstream::println!("{now}");
         }
         std::io::Write::flush(&mut std::io::stdout())?;
+        status.keep();
         last = now;
         std::thread::sleep(Duration::from_secs(1));
     }
@@ -135,7 +150,7 @@ fn gather(context: &Context) -> anyhow::Result<Status> {
 
 fn repo(known: &Known) -> Repo {
     let mut status = RepoStatus::read(&known.folder).unwrap_or_default();
-    count_tasks(known, &mut status.protocols);
+    let unkept = count_tasks(known, &mut status.protocols);
     let mut runs = history::list(&known.folder.join("runs"));
     let today = clock::now().wall.date_naive();
     let ended = runs.iter().filter(|run| run.ended_at.is_some_and(|at| at.date_naive() == today));
@@ -153,20 +168,21 @@ fn repo(known: &Known) -> Repo {
         runs,
         cost_today_usd,
         escalations,
+        unkept,
     }
 }
 
 /// A board lives in its files: they say how many tasks there are, also when no daemon has looked.
-fn count_tasks(known: &Known, protocols: &mut [ProtocolStatus]) {
-    let Some(shown) = protocols.iter_mut().find(|protocol| protocol.name == BOARD) else { return };
-    if let Some(counts) = board::count::counts(&known.path, Some(&known.folder)) {
-        shown.summary = match &shown.held {
-            Some(held) => format!("{} · held: {held}", counts.words()),
-            None => counts.words(),
-        };
-        shown.detail["counts"] = serde_json::json!(counts.tasks);
-        shown.detail["reports"] = serde_json::json!(counts.reports);
-    }
+fn count_tasks(known: &Known, protocols: &mut [ProtocolStatus]) -> Option<Unkept> {
+    let shown = protocols.iter_mut().find(|protocol| protocol.name == BOARD)?;
+    let counts = board::count::counts(&known.path, Some(&known.folder))?;
+    shown.summary = match &shown.held {
+        Some(held) => format!("{} · held: {held}", counts.words()),
+        None => counts.words(),
+    };
+    shown.detail["counts"] = serde_json::json!(counts.tasks);
+    shown.detail["reports"] = serde_json::json!(counts.reports);
+    counts.unkept
 }
 
 /// The board around us, where this machine does not know its repository yet.
@@ -187,6 +203,7 @@ fn unknown_board(context: &Context, known: &[Repo]) -> Option<Repo> {
         runs: Vec::new(),
         escalations: Vec::new(),
         cost_today_usd: 0.0,
+        unkept: None,
     })
 }
 

@@ -22,19 +22,31 @@ const WHY_KEPT: &str = "it was not what we had read when we replaced it";
 
 /// Writes a file in our own state directory: after a crash it is the old one or the new one.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let dir = parent(path);
-    let (temp, mut file) = create_temp(dir)?;
+    publish(path, bytes, fs::File::sync_all)?;
+    sync_dir(parent(path))
+}
+
+/// The same without a wait for the disk, for what proves itself whole: after a crash it may be any bytes at all.
+pub fn write_unsynced(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    publish(path, bytes, |_| Ok(()))
+}
+
+fn publish(
+    path: &Path,
+    bytes: &[u8],
+    sync: impl FnOnce(&fs::File) -> io::Result<()>,
+) -> Result<(), StoreError> {
+    let (temp, mut file) = create_temp(parent(path))?;
     let written = file
         .write_all(bytes)
-        .and_then(|()| file.sync_all())
+        .and_then(|()| sync(&file))
         .and_then(|()| fs::rename(&temp, path))
         .map_err(StoreError::io("write", path));
     if written.is_err() {
         // The first failure is the one to report; what is left over is only a temporary file.
         drop(fs::remove_file(&temp));
     }
-    written?;
-    sync_dir(dir)
+    written
 }
 
 fn create_temp(dir: &Path) -> Result<(PathBuf, fs::File), StoreError> {

@@ -1,29 +1,25 @@
 //! How many tasks say what, by the head of each file: fast enough for a hundred thousand. It takes no lock, and changes nothing
 //! but its own memory of what it read.
 
+use super::head::{self, HEAD, Open};
 use super::inspect::{LISTERS, READERS, days, each_day};
+pub(crate) use super::seen::Unkept;
 use super::seen::{self, Row, Seen};
 use crate::clock;
 use crate::protocol::board::table::Status;
 use crate::read::Stamp;
-use nix::fcntl::{OFlag, openat};
-use nix::sys::stat::Mode;
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::fs::{DirEntry, File};
-use std::io::Read as _;
+use std::fs::{DirEntry, File, Metadata};
 use std::os::unix::fs::DirEntryExt;
 use std::path::Path;
-
-/// Enough of a task file to find its status in, and where nearly every one says it.
-pub(super) const HEAD: usize = 8 * 1024;
-const FIRST: usize = 1024;
 
 /// How many tasks say what, and how many reports lie there.
 pub(crate) struct Counts {
     pub(crate) tasks: BTreeMap<&'static str, u64>,
     pub(crate) unreadable: u64,
     pub(crate) reports: u64,
+    /// What the next count need not read again.
+    pub(crate) unkept: Option<Unkept>,
 }
 
 impl Counts {
@@ -58,15 +54,12 @@ pub(crate) fn counts(root: &Path, memory: Option<&Path>) -> Option<Counts> {
         std::fs::read_dir(day).into_iter().flatten().count() as u64
     });
     let tasks = Status::ALL.iter().zip(tally.sums).filter(|(_, count)| *count > 0);
-    let counts = Counts {
+    Some(Counts {
         tasks: tasks.map(|(status, count)| (status.word(), count)).collect(),
         unreadable: tally.sums[7],
         reports: reports.into_iter().sum(),
-    };
-    if let Some(memory) = memory {
-        seen::keep(&memory, tally.rows, tally.read);
-    }
-    Some(counts)
+        unkept: memory.map(|path| Unkept::new(path, tally.rows, tally.read)),
+    })
 }
 
 /// One day or all of them.
@@ -84,7 +77,8 @@ impl Tally {
     fn of(root: &Path, seen: &Seen) -> Self {
         let mut all = Self::default();
         let days = days(&root.join(".kodingx/inbox"));
-        for day in each_day(&days, READERS, |day| Self::of_day(day, seen)) {
+        let ahead = head::ahead(READERS);
+        for day in each_day(&days, READERS, |day| Self::of_day(day, seen, ahead)) {
             all.sums.iter_mut().zip(day.sums).for_each(|(sum, one)| *sum += one);
             all.rows.extend(day.rows);
             all.read += day.read;
@@ -92,7 +86,7 @@ impl Tally {
         all
     }
 
-    fn of_day(day: &Path, seen: &Seen) -> Self {
+    fn of_day(day: &Path, seen: &Seen, ahead: usize) -> Self {
         let mut tally = Self::default();
         let Ok(dir) = File::open(day) else { return tally };
         let entries = std::fs::read_dir(day).into_iter().flatten().flatten();
@@ -101,72 +95,61 @@ impl Tally {
         // Nearly the order in which they lie on the disk.
         entries.sort_unstable_by_key(DirEntryExt::ino);
         let mut head = vec![0; HEAD];
-        for entry in entries {
-            let plain = entry.file_type().is_ok_and(|kind| kind.is_file());
-            let status = if plain { tally.look(&dir, &entry, seen, &mut head) } else { None };
-            let at = status.and_then(|one| Status::ALL.iter().position(|other| *other == one));
-            tally.sums[at.unwrap_or(7)] += 1;
-        }
+        let begin = |entry| Begun::new(&dir, entry, seen);
+        head::each_ahead(entries, ahead, begin, |begun| tally.end(&dir, begun, seen, &mut head));
         tally
     }
 
-    /// What a plain file says: as it was remembered where its stamp is the same, else as it is read.
-    fn look(
-        &mut self,
-        dir: &File,
-        entry: &DirEntry,
-        seen: &Seen,
-        head: &mut [u8],
-    ) -> Option<Status> {
-        let stamp = || entry.metadata().ok().filter(std::fs::Metadata::is_file);
-        let row = if seen.is_empty() { None } else { stamp() };
-        if let Some(row) = row.and_then(|meta| seen.find(&Stamp::of(&meta))) {
-            self.rows.push(row);
-            return row.status;
-        }
+    fn end(&mut self, dir: &File, begun: Begun, seen: &Seen, head: &mut [u8]) {
+        let status = self.status(dir, begun, seen, head);
+        let at = status.and_then(|one| Status::ALL.iter().position(|other| *other == one));
+        self.sums[at.unwrap_or(7)] += 1;
+    }
+
+    /// What a file says: as it was remembered, else as it is read.
+    fn status(&mut self, dir: &File, begun: Begun, seen: &Seen, head: &mut [u8]) -> Option<Status> {
+        let open = match begun {
+            Begun::Odd => return None,
+            Begun::Known(row) => {
+                self.rows.push(row);
+                return row.status;
+            }
+            Begun::Open(open) => Some(open),
+            Begun::Shut(entry) => Open::new(dir, &entry.file_name()),
+        };
         self.read += 1;
-        let (stamp, status) = read_status(dir, &entry.file_name(), head)?;
+        let (stamp, status) = open?.status(head)?;
         self.rows.extend(seen.learn(stamp, status));
         status
     }
 }
 
-/// Reads no more of a file than it takes to find its status. Its stamp is from before. `None`: it cannot be read.
-pub(super) fn read_status(
-    dir: &File,
-    name: &OsStr,
-    head: &mut [u8],
-) -> Option<(Stamp, Option<Status>)> {
-    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-    let mut file = File::from(openat(dir, name, flags, Mode::empty()).ok()?);
-    let stamp = Stamp::of(&file.metadata().ok()?);
-    let mut filled = 0;
-    for end in [FIRST.min(head.len()), head.len()] {
-        while filled < end {
-            match file.read(&mut head[filled..end]) {
-                Ok(0) => return Some((stamp, status_in(&head[..filled]))),
-                Ok(count) => filled += count,
-                Err(_) => return None,
-            }
-            // Most files are shorter than the first look, and say their status early.
-            if let Some(status) = status_in(&head[..filled]) {
-                return Some((stamp, Some(status)));
-            }
-        }
-    }
-    Some((stamp, None))
+/// A file that we begin to look at, before we wait for what it says.
+enum Begun {
+    /// Nothing that is read.
+    Odd,
+    /// Its stamp is the one that is remembered.
+    Known(Row),
+    Open(Open),
+    /// It could not be opened, perhaps only because too many were open.
+    Shut(DirEntry),
 }
 
-/// The `status:` line of a frontmatter, without reading the rest. A line that is not whole yet does not count.
-fn status_in(head: &[u8]) -> Option<Status> {
-    let head = head.strip_prefix("\u{feff}".as_bytes()).unwrap_or(head);
-    let mut lines =
-        head.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
-    lines.next().filter(|line| line.trim_ascii_end() == b"---")?;
-    let mut fields = lines.take_while(|line| line.trim_ascii_end() != b"---");
-    let value = fields.find_map(|line| line.strip_prefix(b"status:"))?;
-    let value = std::str::from_utf8(value).ok()?.split('#').next().unwrap_or_default();
-    Status::parse(value.trim().trim_matches(['"', '\'']))
+impl Begun {
+    fn new(dir: &File, entry: DirEntry, seen: &Seen) -> Self {
+        if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            return Self::Odd;
+        }
+        let meta = || entry.metadata().ok().filter(Metadata::is_file);
+        let meta = if seen.is_empty() { None } else { meta() };
+        match meta.and_then(|meta| seen.find(&Stamp::of(&meta))) {
+            Some(row) => Self::Known(row),
+            None => match Open::new(dir, &entry.file_name()) {
+                Some(open) => Self::Open(open),
+                None => Self::Shut(entry),
+            },
+        }
+    }
 }
 
 #[cfg(test)]
@@ -194,7 +177,7 @@ mod tests {
             std::fs::write(folder.join(name), text).unwrap();
         }
         std::os::unix::fs::symlink("a.md", folder.join("h.md")).unwrap();
-        nix::unistd::mkfifo(&folder.join("i.md"), Mode::S_IRWXU).unwrap();
+        nix::unistd::mkfifo(&folder.join("i.md"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         let counts = counts(dir.path(), None).unwrap();
         assert_eq!(counts.words(), "2 NEW · 1 DONE · 6 unreadable");
         assert_eq!(each_day(&days(&dir.path().join(".kodingx/inbox")), READERS, |_| 1), [1]);

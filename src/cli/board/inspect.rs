@@ -1,6 +1,6 @@
 //! The board as its files tell it, for readers: tasks and reports. It takes no lock and changes nothing.
 
-use super::count::{HEAD, read_status};
+use super::head::{self, HEAD, Open};
 use super::{bytes, folders};
 use crate::model::{Rejection, RelPath};
 use crate::protocol::board::names::{Place, PlaceKind, TaskId, id_of};
@@ -8,7 +8,9 @@ use crate::protocol::board::table::Status;
 use crate::protocol::board::task::{self, Task};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::ffi::OsString;
+use std::fs::{DirEntry, File};
+use std::os::unix::fs::DirEntryExt;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,27 +31,35 @@ pub(super) fn tasks(root: &Path) -> Tasks {
 pub(super) fn tasks_that(root: &Path, wanted: impl Fn(Status) -> bool + Sync) -> Tasks {
     let (mut tasks, mut problems) = (Vec::new(), Vec::new());
     let days = days(&root.join(".kodingx/inbox"));
-    for (good, bad) in each_day(&days, READERS, |day| tasks_of(root, day, &wanted)) {
+    let ahead = head::ahead(READERS);
+    for (good, bad) in each_day(&days, READERS, |day| tasks_of(root, day, ahead, &wanted)) {
         tasks.extend(good);
         problems.extend(bad);
     }
     (tasks, problems)
 }
 
-fn tasks_of(root: &Path, day: &Path, wanted: impl Fn(Status) -> bool) -> Tasks {
+fn tasks_of(root: &Path, day: &Path, ahead: usize, wanted: impl Fn(Status) -> bool) -> Tasks {
     let (mut tasks, mut problems) = (Vec::new(), Vec::new());
     let (Ok(dir), Ok(below)) = (File::open(day), day.strip_prefix(root)) else {
         return (tasks, problems);
     };
-    let mut head = vec![0; HEAD];
-    for entry in std::fs::read_dir(day).into_iter().flatten().flatten() {
+    let mut entries: Vec<DirEntry> =
+        std::fs::read_dir(day).into_iter().flatten().flatten().collect();
+    // Nearly the order in which they lie on the disk.
+    entries.sort_unstable_by_key(DirEntryExt::ino);
+    let named = entries.iter().filter_map(|entry| {
         let name = entry.file_name();
-        let stem = name.to_str().and_then(|name| name.strip_suffix(".md"));
-        let path = below.join(&name).to_str().and_then(|path| RelPath::new(path).ok());
-        let (Some(path), Some(_)) = (path, stem.and_then(id_of)) else { continue };
-        let said = read_status(&dir, &name, &mut head).and_then(|(_, status)| status);
+        name.to_str().and_then(|name| name.strip_suffix(".md")).and_then(id_of)?;
+        let path = below.join(&name).to_str().and_then(|path| RelPath::new(path).ok())?;
+        Some((name, path))
+    });
+    let mut head = vec![0; HEAD];
+    let begin = |(name, path): (OsString, RelPath)| (Open::new(&dir, &name), path);
+    head::each_ahead(named, ahead, begin, |(open, path)| {
+        let said = open.and_then(|open| open.status(&mut head)).and_then(|(_, status)| status);
         if said.is_some_and(|status| !wanted(status)) {
-            continue;
+            return;
         }
         match bytes(root, path.as_str()) {
             Ok(Some(bytes)) => match task::parse(&bytes, &path) {
@@ -62,7 +72,7 @@ fn tasks_of(root: &Path, day: &Path, wanted: impl Fn(Status) -> bool) -> Tasks {
                 problems.push(Rejection::new("DM-04", &path, error.to_string(), "a plain file"));
             }
         }
-    }
+    });
     (tasks, problems)
 }
 

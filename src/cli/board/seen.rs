@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use std::fs::OpenOptions;
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The file below our other memory of a repository, in a folder of its own.
@@ -90,6 +90,23 @@ impl Seen {
     }
 }
 
+/// What there is to remember once the answer is given. Whoever cannot wait for that may drop it.
+pub(crate) struct Unkept {
+    path: PathBuf,
+    rows: Vec<Row>,
+    read: usize,
+}
+
+impl Unkept {
+    pub(super) fn new(path: PathBuf, rows: Vec<Row>, read: usize) -> Self {
+        Self { path, rows, read }
+    }
+
+    pub(crate) fn keep(self) {
+        keep(&self.path, self.rows, self.read);
+    }
+}
+
 /// Keeps what is there now, when that is worth the writing. Whoever cannot write it reads again the next time.
 pub(super) fn keep(path: &Path, mut rows: Vec<Row>, read: usize) {
     if !(SMALL..=LARGE).contains(&rows.len()) {
@@ -111,7 +128,8 @@ fn publish(path: &Path, bytes: &[u8]) {
             drop(std::fs::remove_file(entry.path()));
         }
     }
-    drop(store::write_atomic(path, bytes));
+    // Its seal tells whether all of it reached the disk.
+    drop(store::write_unsynced(path, bytes));
 }
 
 fn key(row: &Row) -> (u64, u64) {
