@@ -59,6 +59,8 @@ struct Inner {
     /// The lock is also what makes snapshots take turns: they share the private index.
     recent: tokio::sync::Mutex<recent::Recent>,
     head: std::sync::Mutex<Option<checkout::HeadSeen>>,
+    /// How the git directory stood when nothing was under way in it.
+    calm: std::sync::Mutex<Option<crate::read::Stamp>>,
 }
 
 /// How long ids are in this repository.
@@ -113,8 +115,8 @@ impl Repo {
             _ => return Err(GitError::odd_output("rev-parse", format)),
         };
         let (git_dir, common_dir) = (path(git_dir), path(common_dir));
-        let (guard, recent, head) = Default::default();
-        let inner = Inner { root, git_dir, common_dir, format, git, guard, recent, head };
+        let (guard, recent, head, calm) = Default::default();
+        let inner = Inner { root, git_dir, common_dir, format, git, guard, recent, head, calm };
         Ok(Some(Self(Arc::new(inner))))
     }
 
