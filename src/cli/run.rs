@@ -1,5 +1,6 @@
 //! `agency run`: the daemon in the foreground.
 
+use super::arena;
 use super::context::{Context, root_of};
 use super::exit::{Exit, report};
 use crate::config::Env;
@@ -41,6 +42,9 @@ pub(super) struct Args {
 
 pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     start_log();
+    if !args.once {
+        arena::use_one();
+    }
     let mut settings = context.settings()?;
     let source = Source { path: context.config_path()?, env: context.env.clone() };
     let roots = roots(context, &args, &settings)?;
