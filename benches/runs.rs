@@ -74,7 +74,7 @@ async fn submit(dir: &Path, name: &str, spares: Option<&Spares>) -> Duration {
     ];
     let begun = clock();
     executor.submit(&spec(dir, name, argv)).expect("a run");
-    while !matches!(events.recv().await, Some(agency::model::RunEvent::Ended(_))) {}
+    while !matches!(events.recv().await.as_deref(), Some(agency::model::RunEvent::Ended(_))) {}
     tokio::time::sleep(Duration::from_millis(20)).await;
     since(begun, &notes)
 }
@@ -91,7 +91,7 @@ async fn two_hundred(dir: &Path) {
     let mut started = 0;
     while started < MANY {
         started += usize::from(matches!(
-            events.recv().await,
+            events.recv().await.as_deref(),
             Some(agency::model::RunEvent::Started { .. })
         ));
     }
@@ -118,8 +118,10 @@ async fn two_hundred(dir: &Path) {
     }
     let mut ended = 0;
     while ended < MANY {
-        ended +=
-            usize::from(matches!(events.recv().await, Some(agency::model::RunEvent::Ended(_))));
+        ended += usize::from(matches!(
+            events.recv().await.as_deref(),
+            Some(agency::model::RunEvent::Ended(_))
+        ));
     }
     println!("  all ended after {:.2} s", begun.elapsed().as_secs_f64());
 }

@@ -210,7 +210,7 @@ impl Shell {
             written: now().wall,
             seen: now(),
         };
-        let state = FileState::Whole(file);
+        let state = FileState::Whole(Box::new(file));
         let path = RelPath::fixed(path);
         self.toy.absorb(&Wake::File(agency::model::FileSeen { path, state }));
     }

@@ -18,9 +18,8 @@ use crate::store::{
     Unsynced,
 };
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::mpsc::UnboundedSender;
 
 /// How long an agent that is asked to stop gets before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
@@ -37,7 +36,7 @@ pub struct Hands {
     pub quarantine: Quarantine,
     /// On the repository's own file system: where a file is moved before it is looked at.
     pub aside: PathBuf,
-    pub later: UnboundedSender<Box<Later>>,
+    pub later: Tell,
     /// What effects wrote and what is not on disk yet. The workspace sees to it.
     pub unsynced: Mutex<Unsynced>,
 }
@@ -51,6 +50,9 @@ pub enum Applied {
     Later,
     Failed(Failure),
 }
+
+/// Takes the end of an effect that went on in the background.
+pub type Tell = Arc<dyn Fn(Later) + Send + Sync>;
 
 /// The end of an effect that went on in the background.
 #[derive(Debug)]
@@ -217,11 +219,12 @@ impl Hands {
             return Applied::Done;
         };
         let (repo, branch, commit) = (repo.clone(), branch.clone(), commit.clone());
-        let (protocol, key, later) = (protocol.to_owned(), keyed.key.clone(), self.later.clone());
+        let (protocol, key, later) =
+            (protocol.to_owned(), keyed.key.clone(), Arc::clone(&self.later));
         tokio::spawn(async move {
             let failure = pushed(repo.push(&branch, &commit).await);
             // Nobody listens any more when the daemon stops; the push is then done again at its next start.
-            drop(later.send(Box::new(Later { protocol, key, failure })));
+            later(Later { protocol, key, failure });
         });
         Applied::Later
     }

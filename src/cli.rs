@@ -1,5 +1,6 @@
 //! The command line for people and agents. The only place that prints; it decides nothing that a table decides.
 
+mod arena;
 mod ask;
 mod audit;
 mod board;

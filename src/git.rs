@@ -62,6 +62,8 @@ struct Inner {
     /// The lock is also what makes snapshots take turns: they share the private index.
     recent: tokio::sync::Mutex<recent::Recent>,
     head: std::sync::Mutex<Option<checkout::HeadSeen>>,
+    /// How the git directory stood when nothing was under way in it.
+    calm: std::sync::Mutex<Option<crate::read::Stamp>>,
 }
 
 /// How long ids are in this repository.
@@ -89,12 +91,11 @@ impl ObjectFormat {
 impl Repo {
     /// `None` when the folder is not the top of a git work tree.
     pub async fn open(root: &Path) -> Result<Option<Self>, GitError> {
-        Self::open_with(root, Options::from_env()).await
+        Self::open_by(Git::ours()?, real(root)?).await
     }
 
     pub async fn open_with(root: &Path, options: Options) -> Result<Option<Self>, GitError> {
-        let root = root.canonicalize().map_err(|source| GitError::io("find", root, source))?;
-        Self::open_by(Git::new(options)?, root).await
+        Self::open_by(Git::new(options)?, real(root)?).await
     }
 
     async fn open_by(git: Git, root: PathBuf) -> Result<Option<Self>, GitError> {
@@ -117,32 +118,32 @@ impl Repo {
             _ => return Err(GitError::odd_output("rev-parse", format)),
         };
         let (git_dir, common_dir) = (path(git_dir), path(common_dir));
-        let (guard, recent, head) = Default::default();
-        let inner = Inner { root, git_dir, common_dir, format, git, guard, recent, head };
+        let (guard, recent, head, calm) = Default::default();
+        let inner = Inner { root, git_dir, common_dir, format, git, guard, recent, head, calm };
         Ok(Some(Self(Arc::new(inner))))
     }
 
     /// Before this no git process is started. `pin`: as the owner last trusted it; `None`: what is there now is the owner's.
     /// `vault` is a folder of ours that git reads in the place of the repository's own settings.
-    pub fn guard(&self, vault: PathBuf, pin: Option<Pin>) -> Result<Pin, GitError> {
+    pub fn guard(&self, vault: PathBuf, pin: Option<Arc<Pin>>) -> Result<Arc<Pin>, GitError> {
         let inner = &self.0;
         let dirs = [inner.root.as_path(), &inner.git_dir, &inner.common_dir];
-        let (program, env) = (inner.git.program().to_owned(), inner.git.env().to_vec());
-        let guard = Guard::new(dirs, program, env, vault, pin)?;
+        let guard = Guard::new(dirs, inner.git.clone(), vault, pin)?;
         let pin = guard.pin();
         assert!(inner.guard.set(Arc::new(guard)).is_ok(), "BUG: a repository is guarded once");
         Ok(pin)
     }
 
     /// The owner trusts what is there now. Says how many settings and files count.
-    pub fn pin_anew(&self) -> Result<(Pin, usize), GitError> {
+    pub fn pin_anew(&self) -> Result<(Arc<Pin>, usize), GitError> {
         self.guarded()?.pin_anew()
     }
 
     /// Another work tree of this repository, under the same guard.
     pub async fn beside(&self, root: &Path) -> Result<Option<Self>, GitError> {
-        let root = root.canonicalize().map_err(|source| GitError::io("find", root, source))?;
-        let Some(repo) = Self::open_by(self.0.git.clone(), root).await? else { return Ok(None) };
+        let Some(repo) = Self::open_by(self.0.git.clone(), real(root)?).await? else {
+            return Ok(None);
+        };
         if repo.0.common_dir != self.0.common_dir {
             let (root, found) = (repo.0.root.display(), repo.0.common_dir.display());
             let changes = vec![format!("`{root}/.git` leads to another repository: `{found}`")];
@@ -187,6 +188,10 @@ impl Repo {
         let call = call.env("GIT_DIR", &self.0.git_dir).env("GIT_WORK_TREE", &self.0.root);
         self.0.git.run(&self.0.root, call).await
     }
+}
+
+fn real(root: &Path) -> Result<PathBuf, GitError> {
+    root.canonicalize().map_err(|source| GitError::io("find", root, source))
 }
 
 /// Lets git find the repository itself, once, so that its own check of who owns the folder applies.

@@ -73,7 +73,7 @@ pub fn stamp(root: &Path, path: &RelPath) -> io::Result<Option<Stamp>> {
 /// The words for a file that is not read.
 pub fn refused(found: impl Into<String>, limit: u64) -> FileState {
     let wanted = format!("a plain file of at most {limit} bytes");
-    FileState::Unreadable(Unreadable { found: found.into(), wanted })
+    FileState::Unreadable(Box::new(Unreadable { found: found.into(), wanted }))
 }
 
 /// The words for a file whose second name stays.
@@ -137,7 +137,8 @@ fn read_open(file: &File, limit: u64, seen: Now) -> io::Result<Option<Reading>> 
     }
     let digest = Digest::of(&bytes);
     let written = written(&after);
-    let state = FileState::Whole(WholeFile { bytes: bytes.into(), digest, written, seen });
+    let whole = WholeFile { bytes: bytes.into(), digest, written, seen };
+    let state = FileState::Whole(Box::new(whole));
     Ok(Some(reading(state, &after)))
 }
 

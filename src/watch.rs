@@ -30,7 +30,7 @@ use crate::model::{FileSeen, Interest, RelPath, Ticks};
 use hub::Hub;
 use inbox::Inbox;
 use look::Look;
-use plan::Plan;
+use plan::Plans;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,6 +111,7 @@ struct Shared {
     /// Why there is none, if there should be one.
     hub: Result<Option<Arc<Hub>>, String>,
     looks: Arc<Semaphore>,
+    plans: Plans,
 }
 
 impl Watcher {
@@ -124,15 +125,15 @@ impl Watcher {
 
     fn with(options: WatchOptions, hub: Result<Option<Arc<Hub>>, String>) -> Self {
         let looks = Arc::new(Semaphore::new(MOST_LOOKS));
-        Self { shared: Arc::new(Shared { options, hub, looks }) }
+        Self { shared: Arc::new(Shared { options, hub, looks, plans: Plans::default() }) }
     }
 
     /// Watches one root until the [`RootWatch`] is dropped. `extra_dirs` are folders whose change means
     /// [`Sighting::Checkout`]; the first of them must be a folder of ours: it gets the canary. Needs a tokio runtime.
     pub fn watch(&self, root: PathBuf, interest: Interest, extra_dirs: Vec<PathBuf>) -> RootWatch {
-        let plan = Arc::new(Plan::new(interest));
+        let Shared { options, hub, looks, plans } = &*self.shared;
+        let plan = plans.plan(interest);
         let inbox = Arc::new(Inbox::new(Arc::clone(&plan)));
-        let Shared { options, hub, looks } = &*self.shared;
         if let Err(reason) = hub {
             inbox.tell(|dirty| dirty.ended = Some(reason.clone()));
         }

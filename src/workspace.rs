@@ -26,7 +26,8 @@ use crate::clock;
 use crate::escalate::Proof;
 use crate::git::{GitError, Pin};
 use crate::model::{
-    Answer, Checkout, Command, Deadline, Effect, Keyed, RunEvent, RunId, Spawn, TreeRef, Wake,
+    Answer, Checkout, Command, Deadline, Digest, Effect, Keyed, RunEvent, RunId, Spawn, TreeRef,
+    Wake,
 };
 use crate::repository::Repository;
 use crate::run::RunError;
@@ -40,6 +41,7 @@ use room::{Grant, Running};
 use settle::{Settled, Settling};
 use slot::Slot;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch::Receiver};
 use tokio_util::sync::CancellationToken;
@@ -61,13 +63,14 @@ pub struct Workspace {
     /// Runs that the journal started and whose end it does not know; only while opening.
     unaccounted: BTreeSet<RunId>,
     /// What git runs, includes and obeys here, as the owner last trusted it.
-    pin: Option<Pin>,
+    pin: Option<Arc<Pin>>,
     /// No new run is started; those that are alive are waited for.
     draining: bool,
     /// Why nothing may happen here, although no protocol says so.
     closed: Option<String>,
     notes: Vec<String>,
-    written_status: Option<RepoStatus>,
+    /// Of the text: the status itself is many times as large.
+    written_status: Option<Digest>,
     /// Set when the repository must be opened anew, with the command that is to be answered then.
     reopen: Option<Request>,
     /// A protocol came to work: what it wants to know must be watched and looked at.
@@ -80,12 +83,18 @@ pub struct Workspace {
     proof: Option<Proof>,
     /// A look at everything has come through; what follows it completes the proof.
     proving: bool,
-    run_sender: mpsc::UnboundedSender<RunEvent>,
-    run_events: mpsc::UnboundedReceiver<RunEvent>,
-    laters: mpsc::UnboundedReceiver<Box<Later>>,
-    grants: (mpsc::UnboundedSender<Box<Grant>>, mpsc::UnboundedReceiver<Box<Grant>>),
+    run_sender: mpsc::UnboundedSender<Box<RunEvent>>,
+    run_events: mpsc::UnboundedReceiver<Box<RunEvent>>,
+    /// One channel for all of it: an empty one has room for many.
+    news: (mpsc::UnboundedSender<Box<News>>, mpsc::UnboundedReceiver<Box<News>>),
     settling: Settling,
-    settled: (mpsc::UnboundedSender<Box<Settled>>, mpsc::UnboundedReceiver<Box<Settled>>),
+}
+
+/// From what we ourselves set going.
+enum News {
+    Ended(Later),
+    Granted(Grant),
+    Settled(Settled),
 }
 
 /// What ends the loop from outside.
@@ -146,13 +155,13 @@ impl Workspace {
         outside: &mut Outside<'_>,
     ) -> Result<Left, WorkspaceError> {
         let mut watch = self.watch(watcher);
-        self.look_at_everything(Writers::Perhaps).await;
+        Box::pin(self.look_at_everything(Writers::Perhaps)).await;
         loop {
-            self.work().await?;
+            Box::pin(self.work()).await?;
             self.prove()?;
             if std::mem::take(&mut self.newcomer) {
                 watch = self.watch(watcher);
-                self.look_at_everything(Writers::Perhaps).await;
+                Box::pin(self.look_at_everything(Writers::Perhaps)).await;
                 continue;
             }
             if let Some(left) = self.leaves(outside.until) {
@@ -168,13 +177,12 @@ impl Workspace {
                     self.draining = true;
                 }
                 Ok(()) = outside.reload.changed() => return Ok(Left::Reload),
-                Some(event) = self.run_events.recv() => self.on_run(event).await?,
-                Some(later) = self.laters.recv() => self.on_later(*later)?,
-                Some(grant) = self.grants.1.recv() => self.granted(*grant)?,
-                Some(settled) = self.settled.1.recv() => self.on_settled(*settled)?,
-                Some(request) = outside.requests.recv() => self.on_request(request).await?,
-                Some(sighting) = watch.recv() => self.on_sighting(sighting).await?,
-                () = sleep_until(deadline) => self.on_deadline().await,
+                // Boxed, as is all that is only at work for a moment: an idle repository waits in the size of the largest.
+                Some(event) = self.run_events.recv() => Box::pin(self.on_run(*event)).await?,
+                Some(news) = self.news.1.recv() => self.on_news(*news)?,
+                Some(request) = outside.requests.recv() => Box::pin(self.on_request(request)).await?,
+                Some(sighting) = watch.recv() => Box::pin(self.on_sighting(sighting)).await?,
+                () = sleep_until(deadline) => Box::pin(self.on_deadline()).await,
             }
         }
     }
@@ -252,6 +260,8 @@ impl Workspace {
                 _ => self.perform(&protocol, &keyed).await?,
             }
         }
+        // It keeps its room, and mostly nothing is pending.
+        self.pending = VecDeque::new();
         Ok(())
     }
 
@@ -324,6 +334,14 @@ impl Workspace {
         Ok(())
     }
 
+    fn on_news(&mut self, news: News) -> Result<(), WorkspaceError> {
+        match news {
+            News::Ended(later) => self.on_later(later),
+            News::Granted(grant) => self.granted(grant),
+            News::Settled(settled) => self.on_settled(settled),
+        }
+    }
+
     fn on_later(&mut self, later: Later) -> Result<(), WorkspaceError> {
         let Later { protocol, key, failure } = later;
         let slot = self.slots.iter().find(|slot| slot.name() == protocol);
@@ -381,7 +399,7 @@ impl Workspace {
             protocols: self.slots.iter().map(remembered).collect(),
             leases: held.map(|(tree, protocol)| (tree.clone(), protocol.to_owned())).collect(),
             running: self.running.keys().cloned().collect(),
-            pin: self.pin.clone(),
+            pin: self.pin.as_deref().cloned(),
         }
     }
 

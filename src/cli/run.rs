@@ -1,5 +1,6 @@
 //! `agency run`: the daemon in the foreground.
 
+use super::arena;
 use super::context::{Context, root_of};
 use super::exit::{Exit, report};
 use crate::config::Env;
@@ -15,6 +16,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+/// A thread that blocks on the disk is kept this long for the next one. Any longer, and the rescans of many repositories keep
+/// every thread that was ever needed at once, with its stack.
+const KEEP_ALIVE: Duration = Duration::from_millis(250);
 
 /// Watch repositories, judge what agents write, start the next one
 #[derive(clap::Args)]
@@ -37,29 +42,32 @@ pub(super) struct Args {
 
 pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     start_log();
+    if !args.once {
+        arena::use_one();
+    }
     let mut settings = context.settings()?;
     let source = Source { path: context.config_path()?, env: context.env.clone() };
     let roots = roots(context, &args, &settings)?;
     raise_file_limit();
     hide_memory();
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(
-        async {
-            let mode = if args.poll { Mode::Polling } else { Mode::Events };
-            let watcher = Watcher::start(WatchOptions { mode, ..WatchOptions::default() });
-            let until = if args.once { Until::Quiet } else { Until::Cancelled };
-            let stop = CancellationToken::new();
-            listen_for_signals(stop.clone())?;
-            let voices = Voices::start(&mut settings, &context.env);
-            let (sender, settings) = watch::channel(settings);
-            let following = tokio::spawn(source.follow(sender));
-            tracing::info!("agency is at work");
-            let outcomes =
-                Daemon { watcher, until, drain: args.drain, settings }.run(roots, stop).await;
-            following.abort();
-            voices.stop().await;
-            Ok(exit_of(outcomes))
-        },
-    )
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(2).thread_keep_alive(KEEP_ALIVE).enable_all();
+    runtime.build()?.block_on(async {
+        let mode = if args.poll { Mode::Polling } else { Mode::Events };
+        let watcher = Watcher::start(WatchOptions { mode, ..WatchOptions::default() });
+        let until = if args.once { Until::Quiet } else { Until::Cancelled };
+        let stop = CancellationToken::new();
+        listen_for_signals(stop.clone())?;
+        let voices = Voices::start(&mut settings, &context.env);
+        let (sender, settings) = watch::channel(settings);
+        let following = tokio::spawn(source.follow(sender));
+        tracing::info!("agency is at work");
+        let outcomes =
+            Daemon { watcher, until, drain: args.drain, settings }.run(roots, stop).await;
+        following.abort();
+        voices.stop().await;
+        Ok(exit_of(outcomes))
+    })
 }
 
 /// What speaks for the daemon while it works.

@@ -11,7 +11,7 @@ use super::pace::Outcome;
 use super::send::ATTEMPT_LIMIT;
 use crate::model::Timestamp;
 use shelf::{Place, Shelf};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +34,8 @@ pub struct Courier {
     orders: mpsc::UnboundedReceiver<Order>,
     nudged: Arc<Notify>,
     shelves: BTreeMap<PathBuf, Shelf>,
+    /// Outboxes that wait for a channel: while there is none, nothing of them is kept or looked at.
+    shut: BTreeSet<PathBuf>,
     attempts: JoinSet<Outcome>,
     /// What each attempt carries; also which channels are busy.
     under_way: HashMap<Id, Job>,
@@ -124,7 +126,7 @@ impl Courier {
         let (sender, orders) = mpsc::unbounded_channel();
         let nudged = Arc::new(Notify::new());
         let handle = CourierHandle { orders: sender, nudged: Arc::clone(&nudged) };
-        let (shelves, attempts) = (BTreeMap::new(), JoinSet::new());
+        let (shelves, shut, attempts) = (BTreeMap::new(), BTreeSet::new(), JoinSet::new());
         let (refresh_at, refreshed) = (Instant::now() + RESCAN, Instant::now());
         let under_way = HashMap::new();
         let courier = Self {
@@ -133,6 +135,7 @@ impl Courier {
             orders,
             nudged,
             shelves,
+            shut,
             attempts,
             under_way,
             refresh_at,
@@ -172,16 +175,33 @@ impl Courier {
     fn obey(&mut self, order: Order) {
         let now = (self.clock)();
         match order {
-            Order::Watch(dir) => {
-                let open = || Shelf::open(dir.clone(), &self.channels, now);
-                self.shelves.entry(dir.clone()).or_insert_with(open);
+            Order::Watch(dir) => self.open(dir, now),
+            Order::Forget(dir) => {
+                self.shelves.remove(&dir);
+                self.shut.remove(&dir);
             }
-            Order::Forget(dir) => drop(self.shelves.remove(&dir)),
             Order::Reload(channels) => {
                 self.channels = *channels;
                 self.shelves.values_mut().for_each(|shelf| shelf.meet(&self.channels, now));
+                if !self.channels.list.is_empty() {
+                    let shut = std::mem::take(&mut self.shut);
+                    shut.into_iter().for_each(|dir| self.open(dir, now));
+                }
             }
             Order::Stop => {}
+        }
+    }
+
+    /// Without channels too: what was on its way when there were some must be written off.
+    fn open(&mut self, dir: PathBuf, now: Timestamp) {
+        if self.shelves.contains_key(&dir) || self.shut.contains(&dir) {
+            return;
+        }
+        let shelf = Shelf::open(dir.clone(), &self.channels, now);
+        if self.channels.list.is_empty() && shelf.is_saved() {
+            self.shut.insert(dir);
+        } else {
+            self.shelves.insert(dir, shelf);
         }
     }
 

@@ -57,8 +57,16 @@ impl Repo {
 
     /// What is under way, and since when.
     fn busy(&self) -> Option<(Busy, Timestamp)> {
+        let (dir, now) = (stamp(&self.0.git_dir), clock::now().wall);
+        let mut calm = self.0.calm.lock().unwrap_or_else(PoisonError::into_inner);
+        if dir.is_some() && *calm == dir {
+            return None;
+        }
         let since = |name: &str| self.0.git_dir.join(name).symlink_metadata()?.modified();
-        SIGNS.iter().find_map(|(name, busy)| Some((*busy, since(name).ok()?.into())))
+        let found = SIGNS.iter().find_map(|(name, busy)| Some((*busy, since(name).ok()?.into())));
+        // A sign that comes changes the folder, unless that is so young that its stamp may stand.
+        *calm = dir.filter(|_| found.is_none() && is_old(dir, now));
+        found
     }
 
     /// As long as the files stand as they were read, what they say stands too. To open them is an event for whoever

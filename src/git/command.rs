@@ -7,6 +7,7 @@ use super::guard::Shelter;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::process::Command;
 
@@ -223,10 +224,15 @@ impl Output {
 
 /// The git program with the environment that it runs in.
 #[derive(Clone)]
-pub(super) struct Git {
+pub(super) struct Git(Arc<Own>);
+
+struct Own {
     program: PathBuf,
     options: Options,
 }
+
+/// The one that runs in this process's own environment: every repository has the same.
+static OURS: Mutex<Option<Git>> = Mutex::new(None);
 
 impl Git {
     pub(super) fn new(mut options: Options) -> Result<Self, GitError> {
@@ -241,33 +247,45 @@ impl Git {
         let path = std::env::join_paths(&dirs).map_err(|_| GitError::Missing)?;
         options.env.retain(|(name, _)| name != "PATH");
         options.env.push(("PATH".into(), path));
-        Ok(Self { program: program.ok_or(GitError::Missing)?, options })
+        let own = Own { program: program.ok_or(GitError::Missing)?, options };
+        Ok(Self(Arc::new(own)))
+    }
+
+    /// As the owner's environment has it. Looked for again when it went away.
+    pub(super) fn ours() -> Result<Self, GitError> {
+        let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(git) = ours.as_ref().filter(|git| is_program(git.program())) {
+            return Ok(git.clone());
+        }
+        let git = Self::new(Options::from_env())?;
+        *ours = Some(git.clone());
+        Ok(git)
     }
 
     pub(super) fn program(&self) -> &Path {
-        &self.program
+        &self.0.program
     }
 
     /// What git sees of the owner's environment.
     pub(super) fn env(&self) -> &[(OsString, OsString)] {
-        &self.options.env
+        &self.0.options.env
     }
 
     pub(super) fn index_wait(&self) -> Duration {
-        self.options.index_wait
+        self.0.options.index_wait
     }
 
     pub(super) async fn run(&self, dir: &Path, call: Call) -> Result<Output, GitError> {
         let (verb, fine) = (call.verb, call.fine);
         let deadline = match call.reach {
-            Reach::Local => self.options.deadline,
-            Reach::Network => self.options.push_deadline,
+            Reach::Local => self.0.options.deadline,
+            Reach::Network => self.0.options.push_deadline,
         };
         let bounds = Bounds { deadline, stdout_max: call.stdout_max };
         let command = self.command(dir, &call);
         let ended =
             child::finish(command, call.stdin, bounds).await.map_err(|failure| match failure {
-                Failure::Start(source) => GitError::io("start", &self.program, source),
+                Failure::Start(source) => GitError::io("start", &self.0.program, source),
                 Failure::Pipe(source) => GitError::Pipe { verb, source },
                 Failure::TimedOut => GitError::TimedOut { verb, after: deadline },
                 Failure::TooMuch => GitError::TooMuch { verb, limit: call.stdout_max },
@@ -280,9 +298,9 @@ impl Git {
     }
 
     fn command(&self, dir: &Path, call: &Call) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = Command::new(&self.0.program);
         command.current_dir(dir).env_clear();
-        let seen = self.options.env.iter();
+        let seen = self.0.options.env.iter();
         let seen =
             seen.filter(|(name, _)| call.reach == Reach::Network || !listed(NETWORK_ENV, name));
         command.envs(seen.map(|(name, value)| (name, value)));

@@ -13,11 +13,12 @@ mod view;
 pub use view::Pin;
 
 use super::GitError;
+use super::command::Git;
 use reader::{Reading, Site, Unreadable};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vault::{Contents, Vault};
 
 /// A stamp must be this old before it stands for the file's contents, in seconds.
@@ -25,13 +26,13 @@ const STAMP_AGE: i64 = 2;
 
 pub(super) struct Guard {
     site: Site,
-    program: PathBuf,
-    env: Vec<(OsString, OsString)>,
+    git: Git,
     state: Mutex<State>,
 }
 
 struct State {
-    pin: Pin,
+    /// Shared with whoever keeps it for the journal.
+    pin: Arc<Pin>,
     /// What was last found in order.
     good: Option<Reading>,
     vault: Vault,
@@ -41,32 +42,32 @@ impl Guard {
     /// Without a pin, what is there now is the owner's.
     pub(super) fn new(
         dirs: [&Path; 3],
-        program: PathBuf,
-        env: Vec<(OsString, OsString)>,
+        git: Git,
         vault: PathBuf,
-        pin: Option<Pin>,
+        pin: Option<Arc<Pin>>,
     ) -> Result<Self, GitError> {
         let [root, git_dir, common_dir] = dirs.map(Path::to_owned);
-        let home = programs::variable(&env, "HOME").map(PathBuf::from);
+        let home = programs::variable(git.env(), "HOME").map(PathBuf::from);
         let site = Site { root, git_dir, common_dir, home, vault: vault.clone() };
         let pin = match pin {
             Some(pin) => pin,
-            None => take_pin(&site, &env)?.0,
+            None => Arc::new(take_pin(&site, git.env())?.0),
         };
         let vault = Vault::new(vault, site.common_dir.clone());
         let state = Mutex::new(State { pin, good: None, vault });
-        Ok(Self { site, program, env, state })
+        Ok(Self { site, git, state })
     }
 
-    pub(super) fn pin(&self) -> Pin {
-        self.state().pin.clone()
+    pub(super) fn pin(&self) -> Arc<Pin> {
+        Arc::clone(&self.state().pin)
     }
 
     /// From now on what is there now counts. Says how many settings and files that are.
-    pub(super) fn pin_anew(&self) -> Result<(Pin, usize), GitError> {
-        let (pin, counting) = take_pin(&self.site, &self.env)?;
+    pub(super) fn pin_anew(&self) -> Result<(Arc<Pin>, usize), GitError> {
+        let (pin, counting) = take_pin(&self.site, self.git.env())?;
+        let pin = Arc::new(pin);
         let mut state = self.state();
-        state.pin = pin.clone();
+        state.pin = Arc::clone(&pin);
         state.good = None;
         Ok((pin, counting))
     }
@@ -75,22 +76,24 @@ impl Guard {
     pub(super) fn check(&self) -> Result<Shelter, GitError> {
         let mut state = self.state();
         if !state.good.as_ref().is_some_and(is_current) {
-            let reading = read(&self.site)?;
+            let mut reading = read(&self.site)?;
             let changes = state.pin.view.changes(&reading.view);
             if !changes.is_empty() {
                 state.good = None;
                 return Err(GitError::Held { changes: the_first(changes) });
             }
+            // Both are in the pin.
+            (reading.view, reading.commands) = Default::default();
             state.good = Some(reading);
         }
         let mut files = state.good.as_ref().map(|good| good.files.clone()).unwrap_or_default();
-        files.insert("exec/git".to_owned(), programs::blind_git(&self.program));
+        files.insert("exec/git".to_owned(), programs::blind_git(self.git.program()));
         let programs = state.pin.programs.clone();
         let lfs = programs.contains_key(programs::LFS);
         let contents = Contents { files, programs, lfs };
         let vault = state.vault.dir().to_owned();
         state.vault.furnish(&contents).map_err(|source| GitError::io("furnish", &vault, source))?;
-        let path = programs::variable(&self.env, "PATH").unwrap_or_default();
+        let path = programs::variable(self.git.env(), "PATH").unwrap_or_default();
         let path = programs::in_front(&state.vault.bin(), &path);
         let (objects, exec) = (self.site.common_dir.join("objects"), state.vault.exec());
         Ok(Shelter { common_dir: vault, objects, path, exec })

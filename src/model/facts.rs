@@ -14,8 +14,9 @@ pub struct FileSeen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileState {
     Absent,
-    Whole(WholeFile),
-    Unreadable(Unreadable),
+    /// Boxed, both: of the files that a protocol asks for most are absent, in every repository.
+    Whole(Box<WholeFile>),
+    Unreadable(Box<Unreadable>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

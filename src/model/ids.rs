@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use std::borrow::Cow;
 use std::fmt;
 
 macro_rules! name {
@@ -140,7 +141,7 @@ impl fmt::Debug for Digest {
 /// A path inside a tree: relative, `/`-separated, never out of it (SE-02).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct RelPath(String);
+pub struct RelPath(Cow<'static, str>);
 
 #[derive(Debug, thiserror::Error)]
 #[error("`{found}` is not a path inside the repository")]
@@ -151,16 +152,13 @@ pub struct RelPathError {
 impl RelPath {
     pub fn new(text: impl Into<String>) -> Result<Self, RelPathError> {
         let text = text.into();
-        let inside = !text.is_empty()
-            && text.len() <= 4096
-            && !text.contains(['\0', '\n', '\r'])
-            && text.split('/').all(|part| !matches!(part, "" | "." | ".."));
-        if inside { Ok(Self(text)) } else { Err(RelPathError { found: text }) }
+        if is_inside(&text) { Ok(Self(text.into())) } else { Err(RelPathError { found: text }) }
     }
 
-    /// For paths that are written in our own source.
+    /// For paths that are written in our own source. It takes no memory: a thousand repositories have the same ones.
     pub fn fixed(text: &'static str) -> Self {
-        Self::new(text).expect("BUG: a path in our own source must be relative")
+        assert!(is_inside(text), "BUG: a path in our own source must be relative");
+        Self(Cow::Borrowed(text))
     }
 
     pub fn as_str(&self) -> &str {
@@ -176,6 +174,13 @@ impl RelPath {
     }
 }
 
+fn is_inside(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 4096
+        && !text.contains(['\0', '\n', '\r'])
+        && text.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}
+
 impl TryFrom<String> for RelPath {
     type Error = RelPathError;
 
@@ -186,13 +191,13 @@ impl TryFrom<String> for RelPath {
 
 impl From<RelPath> for String {
     fn from(path: RelPath) -> Self {
-        path.0
+        path.0.into_owned()
     }
 }
 
 impl AsRef<std::path::Path> for RelPath {
     fn as_ref(&self) -> &std::path::Path {
-        std::path::Path::new(&self.0)
+        std::path::Path::new(&*self.0)
     }
 }
 

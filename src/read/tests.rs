@@ -18,7 +18,8 @@ fn look(root: &TempDir, path: &'static str) -> Reading {
 
 fn found(root: &TempDir, path: &'static str) -> String {
     match look(root, path).state {
-        FileState::Unreadable(Unreadable { found, wanted }) => {
+        FileState::Unreadable(odd) => {
+            let Unreadable { found, wanted } = *odd;
             assert_eq!(wanted, "a plain file of at most 1048576 bytes");
             found
         }

@@ -35,7 +35,7 @@ pub struct LocalExecutor {
     runs: PathBuf,
     shim: PathBuf,
     stuck_after: Duration,
-    events: UnboundedSender<RunEvent>,
+    events: UnboundedSender<Box<RunEvent>>,
     /// Without one every run waits for its own shim to load.
     spares: Option<Spares>,
     runtime: Handle,
@@ -45,7 +45,7 @@ pub struct LocalExecutor {
 
 impl LocalExecutor {
     /// `shim`: the program that is started as `SHIM shim FOLDER`, which is our own.
-    pub fn new(runs: PathBuf, shim: PathBuf, events: UnboundedSender<RunEvent>) -> Self {
+    pub fn new(runs: PathBuf, shim: PathBuf, events: UnboundedSender<Box<RunEvent>>) -> Self {
         Self {
             // The shim works in another directory than we do.
             runs: std::path::absolute(&runs).unwrap_or(runs),

@@ -26,7 +26,7 @@ pub(super) struct Watched {
     pub(super) run: RunId,
     pub(super) folder: Folder,
     pub(super) stuck_after: Duration,
-    pub(super) events: UnboundedSender<RunEvent>,
+    pub(super) events: UnboundedSender<Box<RunEvent>>,
 }
 
 #[derive(Debug)]
@@ -156,7 +156,7 @@ impl Watched {
     }
 
     fn tell(&self, event: RunEvent) {
-        if self.events.send(event).is_err() {
+        if self.events.send(Box::new(event)).is_err() {
             tracing::debug!(run = %self.run, "nobody listens for run events any more");
         }
     }

@@ -7,9 +7,10 @@ use crate::clock;
 use crate::model::Ticks;
 use crate::read::Stamp;
 use std::collections::hash_map::DefaultHasher;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::read_dir;
 use std::hash::{Hash as _, Hasher as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -61,11 +62,14 @@ impl Extra {
     }
 }
 
-/// The names in a folder as long as its stamp stands: to open it would be an event, in this process too.
+/// What is in a folder as long as its stamp stands: to open it would be an event, in this process too.
 #[derive(Default)]
 struct Listed {
     stamp: Option<Stamp>,
-    names: Vec<OsString>,
+    /// Each with a `/` behind it, which no name holds: a single piece of memory.
+    files: Box<[u8]>,
+    /// The print of the folders in it. Another one in the place of one of them changes the stamp.
+    folders: u64,
 }
 
 impl Listed {
@@ -73,14 +77,30 @@ impl Listed {
     fn print(&mut self, folder: &Path) -> u64 {
         let stamp = folder.metadata().ok().map(|meta| Stamp::of(&meta));
         if stamp.is_none() || stamp != self.stamp {
-            let entries = read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-            let names = entries.map(|entry| entry.file_name());
-            self.names = names.filter(|name| name != canary::NAME).collect();
+            self.list(folder);
             // A young stamp may stand although more names came.
             self.stamp = stamp.filter(|stamp| is_proven(*stamp, clock::now().wall));
         }
-        let prints = self.names.iter().map(|name| print_entry(folder, name));
-        prints.fold(u64::from(stamp.is_some()), u64::wrapping_add)
+        let files = self.files.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        let prints = files.map(|name| print_entry(folder, OsStr::from_bytes(name)));
+        prints.fold(u64::from(stamp.is_some()).wrapping_add(self.folders), u64::wrapping_add)
+    }
+
+    fn list(&mut self, folder: &Path) {
+        let (mut files, mut folders) = (Vec::new(), 0_u64);
+        for entry in read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+            let name = entry.file_name();
+            if name == canary::NAME {
+                continue;
+            }
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders = folders.wrapping_add(print_entry(folder, &name));
+            } else {
+                files.extend_from_slice(name.as_bytes());
+                files.push(b'/');
+            }
+        }
+        (self.files, self.folders) = (files.into(), folders);
     }
 }
 

@@ -172,7 +172,9 @@ impl Registry {
 
     fn add(&self, folder: &Path, place: &Place, inbox: &Arc<Inbox>) {
         let mut folders = self.lock();
-        let subscribers = folders.entry(folder.to_owned()).or_default();
+        // Mostly one, so there is no room for more at first.
+        let one = || Vec::with_capacity(1);
+        let subscribers = folders.entry(folder.to_owned()).or_insert_with(one);
         if !subscribers
             .iter()
             .any(|known| known.place == *place && Arc::ptr_eq(&known.inbox, inbox))
@@ -186,6 +188,7 @@ impl Registry {
         let mut folders = self.lock();
         let Some(subscribers) = folders.get_mut(folder) else { return false };
         subscribers.retain(|known| !Arc::ptr_eq(&known.inbox, inbox));
+        subscribers.shrink_to_fit();
         subscribers.is_empty() && folders.remove(folder).is_some()
     }
 

@@ -15,7 +15,14 @@ pub(super) struct Known {
     entries: HashMap<RelPath, Entry>,
 }
 
-struct Entry {
+/// Most files that are asked for by name are absent, so the other kind is boxed.
+enum Entry {
+    /// Delivered as absent.
+    Absent,
+    Met(Box<Met>),
+}
+
+struct Met {
     stamp: Option<Stamp>,
     /// The stamp is old enough to be believed.
     proven: bool,
@@ -27,8 +34,7 @@ struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Delivered {
     Absent,
-    /// Boxed: most files that are asked for by name are absent.
-    Whole(Box<Whole>),
+    Whole(Whole),
     /// With its stamp: another link in the place of one that was taken away looks the same.
     Unreadable(String, Option<Stamp>),
 }
@@ -43,9 +49,11 @@ struct Whole {
 impl Known {
     /// Must this path be looked at, now that it has this stamp? A path never met is news when it exists or is named.
     pub(super) fn is_news(&self, path: &RelPath, stamp: Option<Stamp>) -> bool {
-        self.entries
-            .get(path)
-            .is_none_or(|entry| entry.stamp != stamp || !entry.proven || entry.delivered.is_none())
+        match self.entries.get(path) {
+            None => true,
+            Some(Entry::Absent) => stamp.is_some(),
+            Some(Entry::Met(met)) => met.stamp != stamp || !met.proven || met.delivered.is_none(),
+        }
     }
 
     pub(super) fn has(&self, path: &RelPath) -> bool {
@@ -58,8 +66,12 @@ impl Known {
 
     /// The next look delivers it even if nothing changed.
     pub(super) fn forget(&mut self, path: &RelPath) {
-        if let Some(entry) = self.entries.get_mut(path) {
-            entry.delivered = None;
+        match self.entries.get_mut(path) {
+            None => {}
+            Some(Entry::Met(met)) => met.delivered = None,
+            Some(absent) => {
+                *absent = Entry::Met(Box::new(Met { stamp: None, proven: true, delivered: None }));
+            }
         }
     }
 
@@ -76,16 +88,31 @@ impl Known {
         if absent && old.is_none() && !named {
             return None;
         }
-        let before = old.and_then(|entry| entry.delivered);
+        let before = old.and_then(Entry::delivered);
         let state = keep_first_seen(reading.state, before.as_ref());
         let delivered = Delivered::of(&state, reading.stamp);
         let news = before.as_ref() != Some(&delivered);
         if named || !absent {
             let proven = reading.stamp.is_none_or(|stamp| is_proven(stamp, now));
-            let entry = Entry { stamp: reading.stamp, proven, delivered: Some(delivered) };
-            self.entries.insert(path.clone(), entry);
+            self.entries.insert(path.clone(), Entry::of(reading.stamp, proven, delivered));
         }
         news.then_some(FileSeen { path, state })
+    }
+}
+
+impl Entry {
+    fn of(stamp: Option<Stamp>, proven: bool, delivered: Delivered) -> Self {
+        match delivered {
+            Delivered::Absent if stamp.is_none() && proven => Self::Absent,
+            delivered => Self::Met(Box::new(Met { stamp, proven, delivered: Some(delivered) })),
+        }
+    }
+
+    fn delivered(self) -> Option<Delivered> {
+        match self {
+            Self::Absent => Some(Delivered::Absent),
+            Self::Met(met) => met.delivered,
+        }
     }
 }
 
@@ -95,7 +122,7 @@ impl Delivered {
             FileState::Absent => Self::Absent,
             FileState::Whole(file) => {
                 let (digest, written, seen) = (file.digest.clone(), file.written, file.seen);
-                Self::Whole(Box::new(Whole { digest, written, seen }))
+                Self::Whole(Whole { digest, written, seen })
             }
             FileState::Unreadable(unreadable) => Self::Unreadable(unreadable.found.clone(), stamp),
         }
@@ -139,12 +166,12 @@ mod tests {
     }
 
     fn whole(text: &str, written: i64, seen: i64) -> Reading {
-        let state = FileState::Whole(WholeFile {
+        let state = FileState::Whole(Box::new(WholeFile {
             bytes: text.as_bytes().into(),
             digest: Digest::of(text.as_bytes()),
             written: at(written),
             seen: Now { wall: at(seen), ticks: crate::model::Ticks(0) },
-        });
+        }));
         Reading { state, stamp: Some(stamp(written)), linked: false }
     }
 

@@ -3,6 +3,25 @@
 
 use crate::model::{Interest, RelPath, Shape, WatchedFile, WatchedTree};
 use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// The plans that are in use: repositories under the same protocols share one.
+#[derive(Default)]
+pub(super) struct Plans(Mutex<Vec<(Interest, Weak<Plan>)>>);
+
+impl Plans {
+    pub(super) fn plan(&self, interest: Interest) -> Arc<Plan> {
+        let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.retain(|(_, plan)| plan.strong_count() > 0);
+        let known = plans.iter().find(|(known, _)| *known == interest);
+        if let Some(plan) = known.and_then(|(_, plan)| plan.upgrade()) {
+            return plan;
+        }
+        let plan = Arc::new(Plan::new(interest.clone()));
+        plans.push((interest, Arc::downgrade(&plan)));
+        plan
+    }
+}
 
 pub(super) struct Plan {
     files: HashMap<RelPath, Wanted>,
@@ -111,6 +130,21 @@ mod tests {
         for other in ["a/inbox/m.txt", "a/inbox2/m.md", "m.md", "a/m.md", "a/inbox"] {
             assert_eq!(limit(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn the_same_interest_has_one_plan_while_anybody_uses_it() {
+        let interest = |path| Interest {
+            files: vec![WatchedFile { path: RelPath::fixed(path), shape: Shape::Json, limit: 1 }],
+            trees: Vec::new(),
+        };
+        let plans = Plans::default();
+        let one = plans.plan(interest("a"));
+        assert!(Arc::ptr_eq(&one, &plans.plan(interest("a"))));
+        assert!(!Arc::ptr_eq(&one, &plans.plan(interest("b"))));
+        drop(one);
+        plans.plan(interest("b"));
+        assert_eq!(plans.0.lock().unwrap().len(), 1, "what nobody uses is forgotten");
     }
 
     #[test]

@@ -23,6 +23,10 @@ impl Queue {
     pub(super) fn take(&mut self, path: &RelPath) -> Option<Pending> {
         let pending = self.pending.remove(path)?;
         self.order.remove(&(pending.due(), path.clone()));
+        if self.pending.is_empty() {
+            // A tree that was emptied keeps its last node.
+            *self = Self::default();
+        }
         Some(pending)
     }
 

@@ -48,7 +48,7 @@ pub(super) struct Scan<'a> {
     pub(super) now: Timestamp,
 }
 
-/// The names last found in each folder of a tree, with the stamp that the folder had just before.
+/// The names last found in each folder, with the stamp that the folder had just before.
 #[derive(Default)]
 pub(super) struct Names {
     folders: HashMap<String, (Stamp, Packed)>,
@@ -98,13 +98,13 @@ impl Scan<'_> {
                 continue;
             }
             enter(&folder, FolderId::of(&meta));
-            for name in self.plan.names_in(&folder) {
-                look(self.root, self.plan, join(&folder, name), &mut listing, &mut open);
-            }
             if self.plan.is_in_tree(&folder) {
-                for name in self.names(&folder, Stamp::of(&meta), names) {
+                for name in self.plan.names_in(&folder) {
                     look(self.root, self.plan, join(&folder, name), &mut listing, &mut open);
                 }
+            }
+            for name in self.names(&folder, Stamp::of(&meta), names) {
+                look(self.root, self.plan, join(&folder, name), &mut listing, &mut open);
             }
         }
         listing
@@ -120,7 +120,12 @@ impl Scan<'_> {
     ) -> impl Iterator<Item = &'n str> + use<'n> {
         let known = names.folders.get(folder).is_some_and(|(known, _)| *known == stamp);
         if self.trust == Trust::Nothing || !known {
-            let found = list_names(&self.root.join(folder), self.plan, folder);
+            let at = self.root.join(folder);
+            let found = if self.plan.is_in_tree(folder) {
+                list_names(&at, self.plan, folder)
+            } else {
+                find_names(&at, self.plan, folder)
+            };
             // A young stamp may stand although more names came.
             let stamp = if is_proven(stamp, self.now) { stamp } else { NO_STAMP };
             names.folders.insert(folder.to_owned(), (stamp, found));
@@ -148,6 +153,12 @@ fn look(root: &Path, plan: &Plan, path: String, listing: &mut Listing, open: &mu
     if meta.is_dir() && plan.leads_on(file.as_str()) {
         open.push(file.into());
     }
+}
+
+/// The names asked for that are there: of most folders we want a few, and of these most are missing.
+fn find_names(at: &Path, plan: &Plan, folder: &str) -> Packed {
+    let names = plan.names_in(folder).filter(|name| symlink_metadata(at.join(name)).is_ok());
+    names.map(str::to_owned).collect()
 }
 
 /// The names in a folder that may matter: folders, and wanted files. The entry's own kind saves a look at the others.
@@ -188,6 +199,28 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH;
         let scan = Scan { root, plan: &plan(), trust: Trust::Nothing, now };
         scan.list(from, &mut Names::default(), enter)
+    }
+
+    // covers: DM-02
+    #[test]
+    fn a_named_file_that_comes_later_is_found_although_stamps_are_trusted() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("in")).unwrap();
+        let mut names = Names::default();
+        let mut files = || {
+            let now = chrono::Utc::now() + chrono::TimeDelta::seconds(9);
+            let scan = Scan { root: root.path(), plan: &plan(), trust: Trust::Stamps, now };
+            let listing = scan.list("", &mut names, &mut |_, _| {});
+            listing.files.into_keys().map(String::from).collect::<Vec<_>>()
+        };
+        assert!(files().is_empty());
+        assert!(files().is_empty());
+        fs::write(root.path().join("flag.json"), "{}").unwrap();
+        assert_eq!(files(), ["flag.json"]);
+        fs::write(root.path().join("in/x.json"), "{}").unwrap();
+        assert_eq!(files(), ["flag.json", "in/x.json"]);
+        fs::remove_file(root.path().join("flag.json")).unwrap();
+        assert_eq!(files(), ["in/x.json"]);
     }
 
     #[test]

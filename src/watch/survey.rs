@@ -3,7 +3,7 @@
 use super::known::is_proven;
 use super::plan::Plan;
 use super::scan::{Listing, Names, Scan, Trust};
-use crate::model::{Interest, Now, RelPath, Shape};
+use crate::model::{Interest, Now, RelPath, Shape, WatchedTree};
 use crate::read::Stamp;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,6 +18,8 @@ pub(crate) struct Surveyed {
 
 #[derive(Default)]
 pub(crate) struct Survey {
+    /// What the names were looked for by.
+    trees: Vec<WatchedTree>,
     names: Names,
     /// The stamps of the last survey; `None` where the stamp proves nothing yet.
     stamps: BTreeMap<RelPath, Option<Stamp>>,
@@ -28,6 +30,10 @@ impl Survey {
     pub(crate) fn changed(&mut self, root: &Path, interest: &Interest, now: Now) -> Vec<Surveyed> {
         if interest.trees.is_empty() {
             return Vec::new();
+        }
+        if self.trees != interest.trees {
+            // What nobody asked for before was passed over.
+            (self.trees, self.names) = (interest.trees.clone(), Names::default());
         }
         let trees = interest.trees.clone();
         let plan = Plan::new(Interest { files: Vec::new(), trees });
@@ -61,8 +67,32 @@ impl Survey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Ticks, WatchedTree};
+    use crate::model::Ticks;
     use std::fs;
+
+    #[test]
+    fn a_tree_that_is_asked_for_later_is_surveyed_although_it_was_there_before() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = |name: &'static str| WatchedTree {
+            root: RelPath::fixed(name),
+            endings: vec![".json".to_owned()],
+            shape: Shape::Json,
+            limit: 9,
+        };
+        for name in ["one", "two"] {
+            fs::create_dir(root.path().join(name)).unwrap();
+            fs::write(root.path().join(name).join("a.json"), "{}").unwrap();
+        }
+        let wall = chrono::Utc::now() + chrono::TimeDelta::seconds(9);
+        let mut survey = Survey::default();
+        let mut changed = |trees: Vec<WatchedTree>| {
+            let interest = Interest { files: Vec::new(), trees };
+            let found = survey.changed(root.path(), &interest, Now { wall, ticks: Ticks(0) });
+            found.into_iter().map(|found| found.path.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(changed(vec![tree("one")]), ["one/a.json"]);
+        assert_eq!(changed(vec![tree("one"), tree("two")]), ["two/a.json"]);
+    }
 
     #[test]
     fn a_survey_tells_what_is_new_changed_or_gone() {

@@ -14,21 +14,22 @@ pub struct Claim {
 
 #[derive(Debug, Default)]
 pub struct Leases {
-    held: BTreeMap<TreeRef, String>,
+    /// In order. Not a tree: mostly one is held, and a tree has room for eleven.
+    held: Vec<(TreeRef, String)>,
     waiting: BTreeMap<TreeRef, VecDeque<Claim>>,
 }
 
 impl Leases {
     /// True: granted. False: it waits in line.
     pub fn ask(&mut self, tree: &TreeRef, claim: Claim) -> bool {
-        match self.held.get(tree) {
-            Some(holder) if *holder != claim.protocol => {
+        match self.holder(tree) {
+            Some(holder) if holder != claim.protocol => {
                 self.waiting.entry(tree.clone()).or_default().push_back(claim);
                 false
             }
             Some(_) => true,
             None => {
-                self.held.insert(tree.clone(), claim.protocol);
+                self.restore(tree.clone(), claim.protocol);
                 true
             }
         }
@@ -36,18 +37,28 @@ impl Leases {
 
     /// Gives the tree back; the next in line has it then.
     pub fn release(&mut self, tree: &TreeRef, protocol: &str) -> Option<Claim> {
-        if self.held.get(tree).is_none_or(|holder| holder != protocol) {
+        if self.holder(tree).is_none_or(|holder| holder != protocol) {
             return None;
         }
-        self.held.remove(tree);
+        self.held.retain(|(held, _)| held != tree);
         let next = self.waiting.get_mut(tree)?.pop_front()?;
-        self.held.insert(tree.clone(), next.protocol.clone());
+        self.restore(tree.clone(), next.protocol.clone());
         Some(next)
     }
 
     /// As the journal knows it, after a restart.
     pub fn restore(&mut self, tree: TreeRef, protocol: String) {
-        self.held.insert(tree, protocol);
+        match self.held.binary_search_by(|(held, _)| held.cmp(&tree)) {
+            Ok(at) => self.held[at].1 = protocol,
+            Err(at) => {
+                self.held.reserve_exact(1);
+                self.held.insert(at, (tree, protocol));
+            }
+        }
+    }
+
+    fn holder(&self, tree: &TreeRef) -> Option<&str> {
+        self.held().find(|(held, _)| *held == tree).map(|(_, holder)| holder)
     }
 
     pub fn held(&self) -> impl Iterator<Item = (&TreeRef, &str)> {

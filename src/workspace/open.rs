@@ -4,7 +4,7 @@ use super::record::Entry;
 use super::replay::ReplayError;
 use super::settle::{Settling, Unsettled};
 use super::trust::{OWN_CONFIG, Trust};
-use super::{Running, Workspace, WorkspaceError};
+use super::{News, Running, Workspace, WorkspaceError};
 use crate::apply::Hands;
 use crate::capacity::Capacity;
 use crate::clock;
@@ -108,7 +108,8 @@ impl Workspace {
         let places = repository.places().clone();
         let (journal, opened) = Journal::open(&places.journal(), &places.pins())?;
         let (run_sender, run_events) = mpsc::unbounded_channel();
-        let (later, laters) = mpsc::unbounded_channel();
+        let news = mpsc::unbounded_channel();
+        let ended = news.0.clone();
         let aside = aside_of(&places, git.as_ref());
         let (config, note) = effective_config(&places, settings);
         let hands = Hands {
@@ -122,7 +123,7 @@ impl Workspace {
             voice: settings.voice.clone(),
             quarantine: Quarantine::new(places.quarantine()),
             aside,
-            later,
+            later: Arc::new(move |later| drop(ended.send(Box::new(News::Ended(later))))),
             unsynced: Mutex::default(),
             git,
             trees: Default::default(),
@@ -153,10 +154,8 @@ impl Workspace {
             proving: false,
             run_sender,
             run_events,
-            laters,
-            grants: mpsc::unbounded_channel(),
+            news,
             settling: Settling::default(),
-            settled: mpsc::unbounded_channel(),
         };
         let unsettled = workspace.replay(opened.records)?;
         workspace.note(&Entry::opened(), Durability::Lazy)?;
@@ -230,7 +229,7 @@ impl Workspace {
                 said: None,
             };
             // The receiver is ours and lives as long as we do.
-            drop(self.run_sender.send(RunEvent::Ended(Box::new(end))));
+            drop(self.run_sender.send(Box::new(RunEvent::Ended(Box::new(end)))));
         }
     }
 
@@ -267,7 +266,7 @@ impl Workspace {
 fn executor(
     runs: PathBuf,
     settings: &Settings,
-    events: UnboundedSender<RunEvent>,
+    events: UnboundedSender<Box<RunEvent>>,
 ) -> LocalExecutor {
     let executor =
         LocalExecutor::new(runs, settings.program.clone(), events).spares(settings.spares.clone());

@@ -172,6 +172,8 @@ impl Workspace {
             return false;
         };
         tracing::info!(protocol = name, "at work");
+        // Mostly it is the only one.
+        self.slots.reserve_exact(1);
         self.slots.push(Slot::new(protocol));
         self.newcomer = true;
         true

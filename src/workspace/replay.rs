@@ -5,6 +5,7 @@ use super::record::{Entry, Snapshot};
 use super::settle::Unsettled;
 use crate::model::{Decision, Effect, RunId, Wake};
 use crate::store::Record;
+use std::sync::Arc;
 
 #[derive(Debug, thiserror::Error)]
 #[error("line {n} of the journal is of a kind that this version cannot read")]
@@ -62,7 +63,7 @@ impl Workspace {
                 self.absorb_in(&protocol, &Wake::Done { key });
             }
             Entry::Snapshot(Snapshot { protocols, leases, running, pin }) => {
-                self.pin = pin;
+                self.pin = pin.map(Arc::new);
                 self.unaccounted.extend(running);
                 for (protocol, remembered) in protocols {
                     self.activate(&protocol);
@@ -75,7 +76,7 @@ impl Workspace {
             Entry::Ran { run, .. } => {
                 self.unaccounted.remove(&run);
             }
-            Entry::Pinned { pin, .. } => self.pin = Some(pin),
+            Entry::Pinned { pin, .. } => self.pin = Some(Arc::new(pin)),
             Entry::Opened { .. }
             | Entry::Asked { .. }
             | Entry::Proved {}

@@ -2,7 +2,7 @@
 
 use super::leases::Claim;
 use super::record::Entry;
-use super::{Workspace, WorkspaceError};
+use super::{News, Workspace, WorkspaceError};
 use crate::capacity::{Asker, Permit};
 use crate::model::{Keyed, Seat, TreeRef, Wake};
 use crate::store::Durability;
@@ -41,11 +41,11 @@ impl Workspace {
         match room.try_recv() {
             Ok(permit) => self.granted(Grant { claim, tree, permit }),
             Err(_) => {
-                let grants = self.grants.0.clone();
+                let news = self.news.0.clone();
                 tokio::spawn(async move {
                     if let Ok(permit) = room.await {
                         // A workspace that is gone drops the permit with the message.
-                        drop(grants.send(Box::new(Grant { claim, tree, permit })));
+                        drop(news.send(Box::new(News::Granted(Grant { claim, tree, permit }))));
                     }
                 });
                 Ok(())

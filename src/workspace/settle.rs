@@ -4,7 +4,7 @@
 //! `done`: after another boot than the one that wrote it, a `done` alone does not prove that the file survived.
 
 use super::record::Entry;
-use super::{Workspace, WorkspaceError};
+use super::{News, Workspace, WorkspaceError};
 use crate::apply::Applied;
 use crate::clock::boot_id;
 use crate::model::{Effect, Key, Keyed, RelPath, RunId};
@@ -41,11 +41,11 @@ impl Workspace {
             return Ok(());
         }
         let Some(batch) = self.batch()? else { return Ok(()) };
-        let done = self.settled.0.clone();
+        let news = self.news.0.clone();
         self.settling.under_way = true;
         tokio::task::spawn_blocking(move || {
             // Nobody listens when the workspace is gone; its next opening does the rest again.
-            drop(done.send(Box::new(batch.bring())));
+            drop(news.send(Box::new(News::Settled(batch.bring()))));
         });
         Ok(())
     }

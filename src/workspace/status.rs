@@ -2,6 +2,7 @@
 
 use super::Workspace;
 use crate::clock;
+use crate::model::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -39,7 +40,10 @@ impl RepoStatus {
 
     /// Lost with a crash and written again by the next daemon: no need to sync it.
     pub fn write(&self, folder: &Path) -> std::io::Result<()> {
-        let text = serde_json::to_vec_pretty(self)?;
+        Self::write_text(&serde_json::to_vec_pretty(self)?, folder)
+    }
+
+    fn write_text(text: &[u8], folder: &Path) -> std::io::Result<()> {
         let temporary = folder.join("status.json.tmp");
         std::fs::write(&temporary, text)?;
         std::fs::rename(temporary, folder.join("status.json"))
@@ -48,12 +52,13 @@ impl RepoStatus {
 
 impl Workspace {
     pub(super) fn write_status(&mut self) {
-        let status = self.status();
-        if self.written_status.as_ref() != Some(&status) {
-            if let Err(error) = status.write(&self.hands.places.folder) {
+        let text = serde_json::to_vec_pretty(&self.status()).expect("BUG: a status is plain data");
+        let digest = Digest::of(&text);
+        if self.written_status.as_ref() != Some(&digest) {
+            if let Err(error) = RepoStatus::write_text(&text, &self.hands.places.folder) {
                 tracing::warn!(%error, "the status cannot be written");
             }
-            self.written_status = Some(status);
+            self.written_status = Some(digest);
         }
     }
 

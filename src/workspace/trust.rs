@@ -43,9 +43,9 @@ impl Workspace {
         Ok(())
     }
 
-    fn keep_pin(&mut self, pin: Pin, by: &str) -> Result<(), WorkspaceError> {
+    fn keep_pin(&mut self, pin: Arc<Pin>, by: &str) -> Result<(), WorkspaceError> {
         if self.pin.as_ref() != Some(&pin) {
-            let entry = Entry::Pinned { pin: pin.clone(), by: by.to_owned() };
+            let entry = Entry::Pinned { pin: (*pin).clone(), by: by.to_owned() };
             self.note(&entry, Durability::Synced)?;
             self.pin = Some(pin);
         }

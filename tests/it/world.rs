@@ -305,7 +305,7 @@ impl World {
     fn is_as_seen(&self, path: &RelPath) -> bool {
         match (self.files.get(path), self.seen.get(path)) {
             (None, Some(FileState::Absent)) => true,
-            (Some(Entry::Odd(now)), Some(FileState::Unreadable(before))) => now == before,
+            (Some(Entry::Odd(now)), Some(FileState::Unreadable(before))) => *now == **before,
             (Some(Entry::File { bytes, written }), Some(FileState::Whole(before))) => {
                 before.written == *written && *before.bytes == **bytes
             }
@@ -333,7 +333,7 @@ impl World {
     fn state_of(&self, path: &RelPath) -> FileState {
         match self.files.get(path) {
             None => FileState::Absent,
-            Some(Entry::Odd(odd)) => FileState::Unreadable(odd.clone()),
+            Some(Entry::Odd(odd)) => FileState::Unreadable(Box::new(odd.clone())),
             Some(Entry::File { bytes, written }) => {
                 let digest = self.digest(path, bytes);
                 let seen = match self.seen.get(path) {
@@ -341,7 +341,7 @@ impl World {
                     _ => self.now,
                 };
                 let bytes = bytes.as_slice().into();
-                FileState::Whole(WholeFile { bytes, digest, written: *written, seen })
+                FileState::Whole(Box::new(WholeFile { bytes, digest, written: *written, seen }))
             }
         }
     }

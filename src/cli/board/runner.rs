@@ -27,7 +27,7 @@ pub(super) struct Runner {
     root: PathBuf,
     runs: PathBuf,
     executor: LocalExecutor,
-    events: UnboundedReceiver<RunEvent>,
+    events: UnboundedReceiver<Box<RunEvent>>,
     limit: Duration,
     terminal: bool,
 }
@@ -57,7 +57,7 @@ impl Runner {
         loop {
             tokio::select! {
                 Some(event) = self.events.recv() => {
-                    if matches!(event, RunEvent::Ended(_)) {
+                    if matches!(*event, RunEvent::Ended(_)) {
                         break;
                     }
                 }

@@ -60,7 +60,7 @@ impl Ground {
         let name = format!("agency-work-{}", uuid::Uuid::new_v4().simple());
         let vault = std::env::temp_dir().join(name);
         std::fs::DirBuilder::new().mode(0o700).create(&vault)?;
-        git.guard(vault.clone(), pin)?;
+        git.guard(vault.clone(), pin.map(Arc::new))?;
         self.vault = Some(vault);
         Ok(())
     }

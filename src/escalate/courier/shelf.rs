@@ -65,6 +65,11 @@ impl Shelf {
         }
     }
 
+    /// All that is known here is on disk.
+    pub(super) fn is_saved(&self) -> bool {
+        self.unsaved.is_empty()
+    }
+
     /// Notes since when each channel is there; what was on its way to one that is gone will not arrive.
     pub(super) fn meet(&mut self, channels: &Channels, now: Timestamp) {
         let names: BTreeSet<&str> = channels.names().into_iter().collect();

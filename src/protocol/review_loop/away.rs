@@ -83,7 +83,7 @@ fn check_history(it: &ReviewLoop) -> Option<Decision> {
     {
         return None;
     }
-    if let Some((_, Query::Contains { .. }, fact)) = &it.index.answer
+    if let Some((_, Query::Contains { .. }, fact)) = it.index.answer.as_deref()
         && !matches!(fact, Fact::Yes | Fact::No)
     {
         let mut decision = it.builder();

@@ -73,7 +73,7 @@ fn unknown_state(it: &ReviewLoop, _: Now) -> Option<Decision> {
 
 /// An effect of ours failed. What has its own way back is left to it; the rest waits for the owner.
 fn failure(it: &ReviewLoop, now: Now) -> Option<Decision> {
-    let (effect, failure) = it.index.failed.as_ref()?;
+    let (effect, failure) = it.index.failed.as_deref()?;
     match effect {
         Effect::Commit(_) if failure.kind == FailureKind::Moved => Some(moving::replan(it)),
         Effect::Commit(_) if failure.kind == FailureKind::GitHeld => {

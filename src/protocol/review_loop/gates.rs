@@ -54,7 +54,7 @@ fn compare(it: &ReviewLoop, turn: &Turn, checks: &Checks) -> Option<Decision> {
         return None;
     }
     let query = Query::Sides { from: start.head.clone(), to: left.tree.clone(), paths };
-    let fact = match &it.index.answer {
+    let fact = match it.index.answer.as_deref() {
         Some((_, asked, fact)) if *asked == query => fact,
         _ => {
             let mut decision = it.builder();

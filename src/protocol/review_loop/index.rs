@@ -15,11 +15,11 @@ pub(super) struct Index {
     /// Effects of ours that are journalled but not finished. Boxed: a tree has room for eleven in each node, and mostly
     /// one is there.
     in_flight: BTreeMap<Key, Box<Effect>>,
-    /// The one answer that the next decision rests on.
-    pub(super) answer: Option<(Key, Query, Fact)>,
-    pub(super) failed: Option<(Effect, Failure)>,
+    /// The one answer that the next decision rests on. Boxed, as is what follows: a loop at rest has none of them.
+    pub(super) answer: Option<Box<(Key, Query, Fact)>>,
+    pub(super) failed: Option<Box<(Effect, Failure)>>,
     /// The end of a run that memory does not know yet.
-    pub(super) ended: Option<RunEnd>,
+    pub(super) ended: Option<Box<RunEnd>>,
     /// One run may be started now.
     pub(super) granted: bool,
     /// Stops that were asked for.
@@ -37,7 +37,7 @@ impl Index {
             Wake::File(file) => self.absorb_file(file),
             Wake::Checkout(checkout) => self.checkout = Some(checkout.clone()),
             Wake::Run(RunEvent::Started { .. }) | Wake::Deadline => {}
-            Wake::Run(RunEvent::Ended(end)) => self.ended = Some((**end).clone()),
+            Wake::Run(RunEvent::Ended(end)) => self.ended = Some(end.clone()),
             Wake::Fact { key, value } => self.absorb_fact(key, value),
             Wake::Decided(decision) => {
                 self.memory.take(decision);
@@ -51,7 +51,7 @@ impl Index {
             Wake::Leased { tree: TreeRef::Worktree(_) } => {}
             Wake::Failed { key, effect, failure } => {
                 self.in_flight.remove(key);
-                self.failed = Some((effect.clone(), failure.clone()));
+                self.failed = Some(Box::new((effect.clone(), failure.clone())));
             }
             Wake::Command(command) => self.commands.push(command.clone()),
         }
@@ -121,7 +121,7 @@ impl Index {
         if let Fact::Snapshot(snapshot) = value {
             self.checkout = Some(snapshot.checkout.clone());
         }
-        self.answer = Some((key.clone(), query, value.clone()));
+        self.answer = Some(Box::new((key.clone(), query, value.clone())));
     }
 
     /// What we wrote or took is known without waiting for its event.

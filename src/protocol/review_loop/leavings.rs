@@ -153,7 +153,7 @@ pub(super) fn ask_snapshot(it: &ReviewLoop, label: String, since: Option<TreeId>
 
 /// The answer to the snapshot of this name, if it has just come.
 pub(super) fn answer<'a>(it: &'a ReviewLoop, wanted: &str) -> Option<(&'a Key, &'a Fact)> {
-    match it.index.answer.as_ref()? {
+    match it.index.answer.as_deref()? {
         (key, Query::Snapshot { label, .. }, fact) if label == wanted => Some((key, fact)),
         _ => None,
     }

@@ -37,7 +37,8 @@ pub(super) struct Memory {
     /// Since when something else lies in the place of our state, while we wait whether it stays.
     pub(super) suspect: Option<Timestamp>,
     pub(super) anchor: Option<Anchor>,
-    pub(super) moving: Option<Moving>,
+    /// Boxed: mostly there is none, in any number of repositories.
+    pub(super) moving: Option<Box<Moving>>,
     pub(super) push: Option<PushDue>,
     /// What the runs of the current step have cost since the owner was last asked, in millionths of a dollar.
     pub(super) spent: u64,
@@ -302,7 +303,8 @@ fn read<T: serde::de::DeserializeOwned>(value: Option<&Value>) -> Option<T> {
 
 impl StateFile {
     fn of(state: &LoopState) -> Self {
-        let bytes = state.to_bytes();
+        let mut bytes = state.to_bytes();
+        bytes.shrink_to_fit();
         Self { digest: Digest::of(&bytes), bytes }
     }
 }

@@ -302,11 +302,11 @@ pub(super) fn plan(it: &ReviewLoop, moving: Moving) -> Decision {
 /// A judged transition waits for its plan.
 pub(super) fn go_on(it: &ReviewLoop, _: Now) -> Option<Decision> {
     let memory = &it.index.memory;
-    let moving = memory.moving.as_ref()?;
+    let moving = memory.moving.as_deref()?;
     if memory.is_held() || super::away::is_away(it) {
         return None;
     }
-    match &it.index.answer {
+    match it.index.answer.as_deref() {
         Some((_, Query::Plan { .. }, Fact::Planned(planned))) => {
             Some(finish(it, moving, Some(planned)))
         }
@@ -322,7 +322,7 @@ pub(super) fn go_on(it: &ReviewLoop, _: Now) -> Option<Decision> {
 /// The transition itself: the commit point of the loop.
 fn finish(it: &ReviewLoop, moving: &Moving, planned: Option<&PlannedCommit>) -> Decision {
     let mut decision = it.builder();
-    if let Some((key, _, fact)) = &it.index.answer {
+    if let Some((key, _, fact)) = it.index.answer.as_deref() {
         decision.used(key.clone(), fact.clone());
     }
     if !moving.settled {
@@ -405,7 +405,9 @@ pub(super) fn replan_when_free(it: &ReviewLoop, reason: Reason) -> Decision {
 
 fn replan_with(it: &ReviewLoop, reason: Option<Reason>) -> Decision {
     let memory = &it.index.memory;
-    let (Some((Effect::Commit(lost), _)), Some(state)) = (&it.index.failed, &memory.state) else {
+    let (Some((Effect::Commit(lost), _)), Some(state)) =
+        (it.index.failed.as_deref(), &memory.state)
+    else {
         return Decision::default();
     };
     let take =

@@ -138,7 +138,7 @@ fn start(
     now: Now,
 ) -> Decision {
     let mut decision = it.builder();
-    if let Some((key, _, fact)) = &it.index.answer {
+    if let Some((key, _, fact)) = it.index.answer.as_deref() {
         decision.used(key.clone(), fact.clone());
     }
     let run = RunId::new(format!("{}-{}", it.place.repo, decision.key()));

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 pub(crate) struct Stage {
     dir: PathBuf,
     pub(crate) executor: LocalExecutor,
-    pub(crate) events: UnboundedReceiver<RunEvent>,
+    pub(crate) events: UnboundedReceiver<Box<RunEvent>>,
 }
 
 impl Stage {
@@ -76,7 +76,7 @@ impl Stage {
 
     pub(crate) async fn next(&mut self) -> RunEvent {
         let event = tokio::time::timeout(PATIENCE, self.events.recv()).await;
-        event.expect("an event in time").expect("the executor lives")
+        *event.expect("an event in time").expect("the executor lives")
     }
 
     /// The next end; starts before it are passed over.
