@@ -2,6 +2,7 @@
 //! what lies in packs, git is asked for.
 
 use super::ObjectFormat;
+use crate::clock;
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
@@ -13,7 +14,6 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
 
 /// A larger object is left to git.
 const READ_MAX: u64 = 16 * 1024 * 1024;
@@ -116,7 +116,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 /// leaves of one.
 fn is_there(file: &Path) -> bool {
     let there = fs::symlink_metadata(file).is_ok_and(|meta| meta.is_file() && meta.len() > 0);
-    there && File::open(file).and_then(|file| file.set_modified(SystemTime::now())).is_ok()
+    there && File::open(file).and_then(|file| file.set_modified(clock::wall().into())).is_ok()
 }
 
 fn publish(folder: &Path, file: &Path, whole: &[u8], mode: u32) -> io::Result<()> {
