@@ -3,8 +3,8 @@
 set -eu
 echo "$AGENCY_RUN $AGENCY_AGENT $AGENCY_TASK/$AGENCY_PHASE" >> "$HOME/started"
 echo $$ > "$HOME/pid"
-# An earlier try that was killed inside git leaves this; one run works in a tree at a time, so nobody else needs it.
-rm -f .git/index.lock
+# An earlier try that was killed inside git leaves these; one run works in a tree at a time, so nobody else needs them.
+rm -f .git/index.lock .git/HEAD.lock .git/refs/heads/*.lock
 [ -f "$HOME/slow" ] && sleep "$(cat "$HOME/slow")"
 mode=$(cat "$HOME/mode" 2> /dev/null || echo fine)
 fixes=$(cat "$HOME/fixes" 2> /dev/null || echo 1)
