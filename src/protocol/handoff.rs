@@ -3,6 +3,7 @@
 //! `table.rs` holds the rules as rows, `message.rs` and `state.rs` read what others wrote, `index.rs` holds what is known now,
 //! `memory.rs` what is known for ever, `decide.rs` the order of duties.
 
+mod away;
 mod claims;
 mod command;
 mod decide;

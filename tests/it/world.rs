@@ -64,6 +64,7 @@ pub(crate) struct World {
     pub(crate) files: BTreeMap<RelPath, Entry>,
     pub(crate) branch: Option<String>,
     pub(crate) busy: Option<Busy>,
+    pub(crate) busy_since: Option<Timestamp>,
     pub(crate) heads: BTreeMap<String, CommitId>,
     pub(crate) commits: BTreeMap<CommitId, Commit>,
     pub(crate) journal: Vec<Record>,
@@ -104,6 +105,7 @@ impl World {
             files: BTreeMap::new(),
             branch: Some("main".to_owned()),
             busy: None,
+            busy_since: None,
             heads: BTreeMap::new(),
             commits: BTreeMap::new(),
             journal: Vec::new(),
@@ -248,7 +250,8 @@ impl World {
 
     pub(crate) fn checkout(&self) -> Checkout {
         let head = self.branch.as_ref().and_then(|branch| self.heads.get(branch)).cloned();
-        Checkout { branch: self.branch.clone(), head, busy: self.busy, busy_since: None }
+        let (busy, busy_since) = (self.busy, self.busy_since);
+        Checkout { branch: self.branch.clone(), head, busy, busy_since }
     }
 
     pub(crate) fn alive(&self) -> Option<&Run> {

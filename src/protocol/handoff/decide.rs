@@ -4,7 +4,7 @@ use super::index::StateSeen;
 use super::memory::WayOut;
 use super::moves::NotMoved;
 use super::table::Folder;
-use super::{Handoff, command, ending, failure, hold, moves, noting, state, turn, upkeep};
+use super::{Handoff, away, command, ending, failure, hold, moves, noting, state, turn, upkeep};
 use crate::model::{Deadline, Decision, Effect, FailureKind, Moment, Now};
 
 pub(super) fn decide(it: &Handoff, now: Now) -> Decision {
@@ -57,7 +57,8 @@ fn on_the_move(it: &Handoff, now: Now) -> Option<Decision> {
     if memory.is_held() {
         return None;
     }
-    let duties: [Duty; 4] = [ending::conclude, ending::stranded, ending::forgotten, turn::begin];
+    let duties: [Duty; 5] =
+        [ending::conclude, ending::stranded, ending::forgotten, away::look, turn::begin];
     duties.iter().find_map(|duty| duty(it, now))
 }
 
@@ -134,5 +135,7 @@ fn deadline(it: &Handoff, now: Now) -> Option<Deadline> {
     let suspect = Deadline::earlier(suspect, lent.min().filter(|_| memory.under_way().is_some()));
     let turn = memory.turn.as_ref().filter(|turn| turn.run.is_none() && !memory.is_held());
     let retry = turn.and_then(|turn| at(turn.not_before.as_ref()?, "try again"));
-    Deadline::earlier(suspect, retry)
+    let away = turn.and(away::patience(it, now)).filter(|_| memory.away.is_none());
+    let away = away.map(|left| Deadline { at: now.ticks.after(left), why: "in the way" });
+    Deadline::earlier(suspect, Deadline::earlier(retry, away))
 }

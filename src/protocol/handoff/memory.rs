@@ -33,6 +33,8 @@ pub(super) struct Memory {
     pub(super) suspects: BTreeMap<String, Moment>,
     pub(super) locks: BTreeMap<String, Lock>,
     pub(super) last_handoff: Option<String>,
+    /// The owner was told what of git's is in the way.
+    pub(super) away: Option<Cause>,
     /// Rises with each `resume`, so that a cause that comes back is a new one.
     pub(super) epoch: u64,
 }
@@ -195,6 +197,7 @@ impl Memory {
             ("suspect", what) => put(&mut self.suspects, what, value),
             ("locks", _) => self.locks = read(value).unwrap_or_default(),
             ("last-handoff", _) => self.last_handoff = read::<Option<String>>(value).flatten(),
+            ("away", _) => self.away = read(value),
             ("epoch", _) => self.epoch = read(value).unwrap_or_default(),
             (other, _) => panic!("BUG: this version does not know the memo `{other}`"),
         }

@@ -1,6 +1,6 @@
 //! The workflow in one line for `agency status`, and the same for machines.
 
-use super::Handoff;
+use super::{Handoff, away};
 use super::memory::{Turn, Workflow};
 use super::table::Folder;
 use crate::model::Now;
@@ -44,7 +44,10 @@ fn summary(it: &Handoff, workflow: &Workflow, now: Now) -> String {
         (Some(Turn { not_before: Some(at), who, .. }), _) if at.left(now).is_some() => {
             format!("{} starts again in {}", who.word(), short(at.left(now).unwrap_or_default()))
         }
-        (Some(turn), _) => format!("{} is next", turn.who.word()),
+        (Some(turn), _) => match away::in_the_way(it) {
+            Some(busy) => format!("{} waits: {}", turn.who.word(), busy.words()),
+            None => format!("{} is next", turn.who.word()),
+        },
         (None, None) => "waiting".to_owned(),
     };
     format!("{flow} · iteration {} · {waiting} pending · {doing}", workflow.iteration)

@@ -4,7 +4,7 @@ use super::hold::{self, Reason};
 use super::memory::{Ended, Known, Running, Start, Subject, Turn, Workflow};
 use super::noting::about;
 use super::table::{Folder, Kind, Who};
-use super::{Handoff, prompt, state, upkeep};
+use super::{Handoff, away, prompt, state, upkeep};
 use crate::model::{
     Access, Builder, Decision, Effect, Fact, Key, Now, Outcome, Query, RowId, RunId, Seat,
     Snapshot, Spawn, TreeId, TreeRef,
@@ -47,7 +47,7 @@ pub(super) fn give_back(it: &Handoff, _: Now) -> Option<Decision> {
 /// Gives the next handoff to its recipient: choose, lease, look, accept, start.
 pub(super) fn begin(it: &Handoff, now: Now) -> Option<Decision> {
     let workflow = it.index.memory.under_way()?;
-    if it.index.checkout.as_ref().is_some_and(|checkout| checkout.busy.is_some()) {
+    if away::in_the_way(it).is_some() {
         return None;
     }
     let Some(turn) = &it.index.memory.turn else { return choose(it, workflow) };

@@ -138,14 +138,12 @@ impl Stage {
         fs::read_to_string(self.at("daemon.log")).unwrap_or_default()
     }
 
-    /// Waits for a condition, and on time-out shows what the daemon said.
+    /// Waits for a condition, and on time-out shows what the daemon said and did.
     pub(crate) fn wait<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> T {
         wait_until(LIMIT, look).unwrap_or_else(|| {
-            let log = self.daemon_log();
-            let tail: Vec<_> = log.lines().rev().take(40).collect();
-            let tail: Vec<_> = tail.into_iter().rev().collect();
-            let status = self.agency(&["status"]);
-            panic!("waited for {what}\n{}{}\n{}", status.out, status.err, tail.join("\n"))
+            let [status, journal] = [&["status"][..], &["journal"]].map(|words| self.agency(words));
+            let (log, journal) = (tail(&self.daemon_log()), tail(&journal.out));
+            panic!("waited for {what}\n{}{}\n{journal}\n{log}", status.out, status.err)
         })
     }
 
@@ -257,4 +255,10 @@ pub(crate) fn wait_until<T>(limit: Duration, mut look: impl FnMut() -> Option<T>
             None => std::thread::sleep(Duration::from_millis(20)),
         }
     }
+}
+
+/// The last lines of a text.
+fn tail(text: &str) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(40)..].join("\n")
 }

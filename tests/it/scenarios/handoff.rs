@@ -74,6 +74,8 @@ enum Step {
     },
     /// Something was planted that git would run; `null`: it is gone.
     Planted(Option<String>),
+    /// An operation of git's is under way in the tree; `null`: it is over.
+    Busy(Option<Busy>),
     /// Seconds.
     Pass(u64),
     /// The planner hands on, and so on: the honest course up to the turn of this agent.
@@ -221,6 +223,10 @@ fn play(world: &mut World, step: &Step) {
             let cause = world.escalations.iter().find(|it| it.cause.subject == uuid(*n)).unwrap();
             let id = cause.cause.id("a1b2c3d4");
             world.command(Verb::Do, &[("do", "answer"), ("id", &id), ("text", text)]);
+        }
+        Step::Busy(busy) => {
+            world.busy = *busy;
+            world.busy_since = busy.map(|_| world.now.wall);
         }
         Step::Planted(said) => world.planted = said.clone().map(|said| (0, said)),
         Step::Pass(seconds) => world.pass(Duration::from_secs(*seconds)),

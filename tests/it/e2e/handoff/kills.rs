@@ -44,6 +44,13 @@ fn is_complete(stage: &Stage) -> bool {
     state(stage)["current_workflow"]["status"] == "completed"
 }
 
+/// What a git leaves that is killed at work. The owner is told of it, and takes it away.
+fn clear_locks(stage: &Stage) {
+    for lock in ["index.lock", "HEAD.lock", "refs/heads/main.lock"] {
+        std::fs::remove_file(stage.repo().join(".git").join(lock)).ok();
+    }
+}
+
 /// Ends the agent that is alive, if one is: by the pid that it left, if that is still this stage's script.
 fn kill_agent(stage: &Stage) -> bool {
     let pid = std::fs::read_to_string(stage.at("home/pid")).ok();
@@ -81,6 +88,8 @@ fn live_and_die(stage: &Stage, dice: &mut Dice, tally: &mut Tally) {
     }
     daemon.kill();
     tally.daemons_killed += 1;
+    // Nobody is at work here once the agents' supervisors have ended them; until then this is done again.
+    clear_locks(stage);
 }
 
 /// A fix iteration is two handoffs; the plan and the first review are two more.

@@ -1,0 +1,62 @@
+//! An operation of git's is under way in the tree, or a killed git left its lock there: nobody is started, and the owner hears of it
+//! when it lasts. What is in the way is theirs, so it is not removed.
+
+use super::Handoff;
+use super::hold::{self, Reason};
+use crate::model::{Busy, Checkout, Decision, Effect, Now, Severity};
+use std::time::Duration;
+
+/// A commit with an editor open takes its time; a lock that nobody holds stays for good.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What keeps the next agent from starting.
+pub(super) fn in_the_way(it: &Handoff) -> Option<Busy> {
+    it.index.checkout.as_ref().and_then(|checkout| checkout.busy)
+}
+
+/// How long until the owner is told.
+pub(super) fn patience(it: &Handoff, now: Now) -> Option<Duration> {
+    let Checkout { busy, busy_since, .. } = it.index.checkout.as_ref()?;
+    let lasts = now.wall - (*busy_since)?;
+    let left = PATIENCE.checked_sub(lasts.to_std().unwrap_or_default());
+    left.filter(|left| busy.is_some() && !left.is_zero())
+}
+
+/// One message when it lasts, one resolution when it is over.
+pub(super) fn look(it: &Handoff, now: Now) -> Option<Decision> {
+    let memory = &it.index.memory;
+    let waits = memory.turn.as_ref().is_some_and(|turn| turn.run.is_none());
+    match (in_the_way(it).filter(|_| waits), &memory.away) {
+        (Some(busy), None) if patience(it, now).is_none() => Some(tell(it, busy)),
+        (None, Some(cause)) => {
+            let mut decision = it.builder();
+            decision.forget("away");
+            decision.remember("epoch", memory.epoch + 1);
+            let how = "nothing is in the way any more".to_owned();
+            decision.effect(Effect::Resolve { cause: cause.clone(), how });
+            Some(decision.finish())
+        }
+        (Some(_), _) | (None, None) => None,
+    }
+}
+
+fn tell(it: &Handoff, busy: Busy) -> Decision {
+    let why = busy.words();
+    let mut reason = Reason::new("HO-11", why, format!("no agent can start: {why}"));
+    reason.what = match busy {
+        Busy::IndexLock => {
+            "A git that was killed leaves `.git/index.lock`, and every later git in this tree fails over it. If no git of yours \
+             is at work here, remove that file."
+        }
+        Busy::Merge | Busy::Rebase | Busy::CherryPick | Busy::Revert | Busy::Bisect => {
+            "Somebody began this in the tree that the agents work in. Finish it or break it off."
+        }
+    }
+    .to_owned();
+    reason.did = "The workflow waits, and goes on by itself when nothing is in the way.".to_owned();
+    reason.wont = "We remove nothing of git's that may be yours.".to_owned();
+    let mut decision = it.builder();
+    decision.remember("away", hold::cause(it, reason.rule, &reason.subject));
+    hold::tell(it, &mut decision, Severity::Warning, reason);
+    decision.finish()
+}
