@@ -1,8 +1,8 @@
 //! The workflow in one line for `agency status`, and the same for machines.
 
-use super::{Handoff, away};
 use super::memory::{Turn, Workflow};
 use super::table::Folder;
+use super::{Handoff, away};
 use crate::model::Now;
 use crate::protocol::Status;
 use serde_json::json;

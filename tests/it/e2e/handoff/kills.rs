@@ -44,10 +44,14 @@ fn is_complete(stage: &Stage) -> bool {
     state(stage)["current_workflow"]["status"] == "completed"
 }
 
-/// What a git leaves that is killed at work. The owner is told of it, and takes it away.
-fn clear_locks(stage: &Stage) {
+/// What a git leaves that is killed at work. The owner is told of it (HO-11), and takes it away: no git here works for so long.
+fn clear_old_locks(stage: &Stage) {
     for lock in ["index.lock", "HEAD.lock", "refs/heads/main.lock"] {
-        std::fs::remove_file(stage.repo().join(".git").join(lock)).ok();
+        let lock = stage.repo().join(".git").join(lock);
+        let age = lock.metadata().and_then(|meta| meta.modified()).map(|at| at.elapsed());
+        if matches!(age, Ok(Ok(age)) if age > Duration::from_secs(3)) {
+            std::fs::remove_file(lock).ok();
+        }
     }
 }
 
@@ -78,6 +82,7 @@ fn live_and_die(stage: &Stage, dice: &mut Dice, tally: &mut Tally) {
     } else {
         let enough = begun + 1 + usize::try_from(dice.roll(2)).unwrap();
         stage.wait("the next agents", || {
+            clear_old_locks(stage);
             (stage.started().len() >= enough || is_complete(stage)).then_some(())
         });
         dice.pause(120);
@@ -88,8 +93,6 @@ fn live_and_die(stage: &Stage, dice: &mut Dice, tally: &mut Tally) {
     }
     daemon.kill();
     tally.daemons_killed += 1;
-    // Nobody is at work here once the agents' supervisors have ended them; until then this is done again.
-    clear_locks(stage);
 }
 
 /// A fix iteration is two handoffs; the plan and the first review are two more.
