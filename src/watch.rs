@@ -35,7 +35,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinError, spawn_blocking};
 
 /// Looks at the disk that run at the same time. A dead network mount holds one of them.
 const MOST_LOOKS: usize = 32;
@@ -186,7 +186,7 @@ async fn run(
         let sightings;
         (look, sightings) = match step.await {
             Ok(done) => done,
-            Err(error) => return tracing::error!(%error, "a look at a root failed"),
+            Err(error) => return tell_of(&error, "a look at a root failed"),
         };
         drop(permit);
         for sighting in sightings {
@@ -205,7 +205,14 @@ async fn run(
 /// Ending the watches waits for the watcher's thread.
 async fn leave(look: Box<Look>) {
     if let Err(error) = spawn_blocking(move || drop(look)).await {
-        tracing::error!(%error, "a root was not left cleanly");
+        tell_of(&error, "a root was not left cleanly");
+    }
+}
+
+/// What is only broken off ends with the process, as it should.
+fn tell_of(error: &JoinError, what: &'static str) {
+    if !error.is_cancelled() {
+        tracing::error!(%error, what, "the watch of a root has a bug");
     }
 }
 
