@@ -5,10 +5,10 @@ use crate::model::{Digest, FileState, Now, RelPath, Timestamp, Unreadable, Whole
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::Mode;
-use std::fs::{File, FileType, Metadata};
+use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 /// How often a file that moves under our eyes is read before we say so.
@@ -68,6 +68,17 @@ pub fn stamp(root: &Path, path: &RelPath) -> io::Result<Option<Stamp>> {
         Err(error) if is_absence(&error) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Opens a plain file that lies outside any tree, such as one of our own. An agent of the same user can put a pipe or a link
+/// there, and neither may hang us.
+pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidData, "not a plain file"))
 }
 
 /// The words for a file that is not read.

@@ -3,10 +3,10 @@
 
 use super::ObjectFormat;
 use crate::clock;
+use crate::read::open_plain;
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
-use nix::fcntl::OFlag;
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -62,12 +62,7 @@ impl Objects {
 
     /// `None`: it is not loose, not of this kind, or not what its name says.
     pub(super) fn read(&self, kind: Kind, id: &str) -> Option<Vec<u8>> {
-        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-        let (_, file) = self.place(id);
-        let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(file).ok()?;
-        if !file.metadata().ok()?.is_file() {
-            return None;
-        }
+        let file = open_plain(&self.place(id).1).ok()?;
         let mut whole = Vec::new();
         ZlibDecoder::new(file).take(READ_MAX + 1).read_to_end(&mut whole).ok()?;
         if whole.len() as u64 > READ_MAX || self.format.hash(&whole) != id {

@@ -2,6 +2,7 @@
 //! that it finds to run or to be written to, and says nothing where the files do not say it plainly.
 
 use super::names;
+use super::objects::hex;
 use super::refs::{packed, read_text};
 use crate::model::CommitId;
 use std::path::{Path, PathBuf};
@@ -64,10 +65,7 @@ fn index_has(file: &Path, id: &str) -> bool {
     // Twenty bytes each, or thirty-two where the repository uses SHA-256.
     let width = if bytes.len() >= HEAD + all * (32 + 4 + 4) + 2 * 32 { 32 } else { 20 };
     let ids = bytes.get(HEAD + from * width..HEAD + to * width).unwrap_or_default();
-    ids.chunks_exact(width).any(|found| {
-        let hex: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
-        hex.starts_with(id)
-    })
+    ids.chunks_exact(width).any(|found| hex(found).starts_with(id))
 }
 
 /// The work tree around a folder; `None`: there is none, or only git itself could tell.

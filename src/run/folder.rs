@@ -5,6 +5,7 @@ use super::spec::RunFile;
 use super::tree::ProcessId;
 use super::usage::UsageFile;
 use crate::model::{SAID_MAX, Timestamp};
+use crate::read::open_plain;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -193,16 +194,6 @@ fn json(value: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');
     Ok(text)
-}
-
-/// Opens a plain file only. An agent of the same user can put a pipe or a link here, and neither may hang us.
-pub(super) fn open_plain(path: &Path) -> io::Result<File> {
-    let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
-    if file.metadata()?.is_file() {
-        return Ok(file);
-    }
-    Err(io::Error::new(io::ErrorKind::InvalidData, "not a plain file"))
 }
 
 fn private() -> OpenOptions {

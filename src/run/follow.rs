@@ -1,8 +1,9 @@
 //! Follows a run's two logs as they grow, over rotations, line by line. What a line means is the reader's matter.
 
-use super::folder::{Folder, open_plain};
+use super::folder::Folder;
 use super::logs::{CHUNK, older};
 use super::profile::{LINE_MAX, Reader, Stream};
+use crate::read::open_plain;
 use std::fs::{File, Metadata};
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;

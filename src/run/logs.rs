@@ -1,6 +1,7 @@
 //! Output kept in bounded files: writing them in the shim, reading their end in the daemon. It does not know what output means.
 
-use super::folder::{Folder, open_plain};
+use super::folder::Folder;
+use crate::read::open_plain;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;

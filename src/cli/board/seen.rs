@@ -4,12 +4,10 @@
 
 use crate::model::Digest;
 use crate::protocol::board::table::Status;
-use crate::read::Stamp;
+use crate::read::{Stamp, open_plain};
 use crate::store::{self, FolderLock};
 use sha2::{Digest as _, Sha256};
-use std::fs::OpenOptions;
 use std::io::Read as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -156,8 +154,7 @@ fn seal(rows: &[u8]) -> Digest {
 }
 
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-    let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
+    let file = open_plain(path)?;
     let most = MAGIC.len() + DIGEST + ROW * LARGE;
     let mut bytes =
         Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or(0).min(most));
