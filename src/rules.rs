@@ -161,7 +161,7 @@ pub const RULES: &[Rule] = &[
     rule("HO-08", "fixes are bounded", "`context.iteration` counts: a re-review is of the next iteration, all else of the current one. After 5 fixes (`handoff.max_iterations`) you are asked; `agency resume` allows as many again."),
     rule("HO-09", "events", "agent_started, agent_completed, handoff_created, handoff_accepted, error_occurred, escalation_triggered: one JSON per line in `events.ndjson`."),
     rule("HO-10", "metrics", "`agency metrics`: time per agent, handoffs per workflow, fix iterations, escalation rate."),
-    rule("HO-11", "conflicts", "The daemon is the arbiter of the fields that are its own. Two current agents, a lost handoff and a workflow without an open handoff are yours to look at."),
+    rule("HO-11", "conflicts", "The daemon is the arbiter of the fields that are its own. Two current agents, a lost handoff and a workflow without an open handoff are yours to look at. What of git's keeps the next agent from starting for a minute (a merge, a rebase, an `index.lock` that a killed git left) is told, and goes on by itself when it is over."),
     rule("HO-12", "beginning", "`agency handoff start --type feature TEXT` makes the workflow and starts the planner."),
     rule("HO-13", "results", "A `completion` says completed, needs_fixes, fixes_applied or approved, as `agency protocol show handoff` allows its sender, together with the handoff that it needs. `approved` ends the workflow."),
     rule("ES-01", "channels", "Webhook, mail, desktop and command."),

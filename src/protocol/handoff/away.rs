@@ -43,16 +43,17 @@ pub(super) fn look(it: &Handoff, now: Now) -> Option<Decision> {
 fn tell(it: &Handoff, busy: Busy) -> Decision {
     let why = busy.words();
     let mut reason = Reason::new("HO-11", why, format!("no agent can start: {why}"));
-    reason.what = match busy {
-        Busy::IndexLock => {
-            "A git that was killed leaves `.git/index.lock`, and every later git in this tree fails over it. If no git of yours \
-             is at work here, remove that file."
-        }
-        Busy::Merge | Busy::Rebase | Busy::CherryPick | Busy::Revert | Busy::Bisect => {
-            "Somebody began this in the tree that the agents work in. Finish it or break it off."
-        }
-    }
-    .to_owned();
+    let (what, resolve) = match busy {
+        Busy::IndexLock => (
+            "A git that was killed leaves `.git/index.lock`, and every later git in this tree fails over it.",
+            "rm .git/index.lock (if no git of yours is at work here)",
+        ),
+        Busy::Merge | Busy::Rebase | Busy::CherryPick | Busy::Revert | Busy::Bisect => (
+            "Somebody began this in the tree that the agents work in.",
+            "git status (it says how to finish it or break it off)",
+        ),
+    };
+    (reason.what, reason.resolve) = (what.to_owned(), resolve.to_owned());
     reason.did = "The workflow waits, and goes on by itself when nothing is in the way.".to_owned();
     reason.wont = "We remove nothing of git's that may be yours.".to_owned();
     let mut decision = it.builder();

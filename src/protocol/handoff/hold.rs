@@ -16,6 +16,8 @@ pub(super) struct Reason {
     pub(super) way_out: WayOut,
     /// What an agent offers as answers.
     pub(super) options: Vec<String>,
+    /// What ends it where nothing is held.
+    pub(super) resolve: String,
 }
 
 impl Reason {
@@ -31,6 +33,7 @@ impl Reason {
             evidence: Vec::new(),
             way_out: WayOut::Resume,
             options: Vec::new(),
+            resolve: "nothing; `agency escalations` lists it".to_owned(),
         }
     }
 
@@ -39,7 +42,7 @@ impl Reason {
         let id = cause.id(&it.place.repo);
         let (resolve, options) = match (holds, self.way_out) {
             (_, WayOut::Answer) => (format!("agency answer {id} TEXT"), self.options),
-            (false, _) => ("nothing; `agency escalations` lists it".to_owned(), Vec::new()),
+            (false, _) => (self.resolve, Vec::new()),
             (true, WayOut::Resume) => ("agency resume".to_owned(), vec!["resume".to_owned()]),
             (true, WayOut::Adopt) => ("agency adopt".to_owned(), vec!["adopt".to_owned()]),
             (true, WayOut::Trust) => ("agency trust".to_owned(), Vec::new()),
