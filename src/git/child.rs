@@ -8,7 +8,6 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
-use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 /// Time to clean up after a polite signal: a killed git would leave its lock files behind.
@@ -35,31 +34,15 @@ pub(super) enum Failure {
     TooMuch,
 }
 
-/// What a process is told on its standard input.
-pub(super) enum Input {
-    Now(Vec<u8>),
-    /// As soon as somebody knows it; nothing, if they never do.
-    Later(oneshot::Receiver<Vec<u8>>),
-}
-
-impl Input {
-    async fn bytes(self) -> Vec<u8> {
-        match self {
-            Self::Now(bytes) => bytes,
-            Self::Later(heard) => heard.await.unwrap_or_default(),
-        }
-    }
-}
-
 pub(super) async fn finish(
     mut command: Command,
-    stdin: Input,
+    stdin: Vec<u8>,
     bounds: Bounds,
 ) -> Result<Finished, Failure> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn().map_err(Failure::Start)?;
     let mut group = Group::of(&child);
-    let result = timeout(bounds.deadline, attend(&mut child, stdin, bounds.stdout_max)).await;
+    let result = timeout(bounds.deadline, attend(&mut child, &stdin, bounds.stdout_max)).await;
     match result {
         Ok(Ok((status, stdout, stderr))) => {
             group.let_go();
@@ -78,7 +61,7 @@ pub(super) async fn finish(
 
 async fn attend(
     child: &mut Child,
-    stdin: Input,
+    stdin: &[u8],
     stdout_max: u64,
 ) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), Failure> {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -108,9 +91,9 @@ async fn attend(
     Ok((status.map_err(Failure::Pipe)?, stdout, stderr))
 }
 
-async fn feed(input: Option<tokio::process::ChildStdin>, told: Input) -> Result<(), Failure> {
+async fn feed(input: Option<tokio::process::ChildStdin>, bytes: &[u8]) -> Result<(), Failure> {
     let Some(mut input) = input else { return Ok(()) };
-    match input.write_all(&told.bytes().await).await {
+    match input.write_all(bytes).await {
         // It ended before it read everything: its exit code says more than this error could.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Pipe(error)),
         Ok(()) | Err(_) => Ok(()),

@@ -1,7 +1,7 @@
 //! How a git process is started: program, environment, guards, limits. It knows no git verb and parses nothing.
 
 use super::GitError;
-use super::child::{self, Bounds, Failure, Input};
+use super::child::{self, Bounds, Failure};
 use super::error::clipped;
 use super::guard::Shelter;
 use std::ffi::{OsStr, OsString};
@@ -128,7 +128,7 @@ pub(super) struct Call {
     guards: Vec<&'static str>,
     args: Vec<OsString>,
     env: Vec<(&'static str, OsString)>,
-    stdin: Input,
+    stdin: Vec<u8>,
     stdout_max: u64,
     fine: &'static [i32],
 }
@@ -144,7 +144,7 @@ impl Call {
     }
 
     fn new(verb: &'static str, reach: Reach) -> Self {
-        let (args, env, stdin) = (Vec::new(), Vec::new(), Input::Now(Vec::new()));
+        let (args, env, stdin) = (Vec::new(), Vec::new(), Vec::new());
         let guards = GUARDS.to_vec();
         Self { verb, reach, guards, args, env, stdin, stdout_max: OUTPUT_MAX, fine: &[0] }
     }
@@ -168,12 +168,8 @@ impl Call {
         self
     }
 
-    pub(super) fn stdin(self, bytes: Vec<u8>) -> Self {
-        self.input(Input::Now(bytes))
-    }
-
-    pub(super) fn input(mut self, input: Input) -> Self {
-        self.stdin = input;
+    pub(super) fn stdin(mut self, bytes: Vec<u8>) -> Self {
+        self.stdin = bytes;
         self
     }
 

@@ -1,14 +1,12 @@
 //! Puts a planned commit on its branch, once, and tells the owner's index about exactly its files.
 //! It writes no file of the work tree and never moves a branch that is not where the plan expects it.
 
-use super::child::Input;
 use super::objects::Kind;
 use super::plan::{message_text, signature};
 use super::{Call, GitError, Repo, names};
 use crate::model::{Change, CommitId, PlannedCommit};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 /// How often we look whether the owner's `index.lock` is gone.
@@ -40,25 +38,18 @@ impl Repo {
         if found != planned.parent {
             return self.not_at_parent(planned, found).await;
         }
-        let told = match self.move_with_index(planned).await {
-            Ok(told) => told,
-            Err(error) => {
-                let found = self.tip(&planned.branch).await?;
-                if found != planned.parent {
-                    return self.not_at_parent(planned, found).await;
-                }
-                if !matches!(error, GitError::Refused { .. }) {
-                    return Err(error);
-                }
-                self.make_again(planned).await?;
-                self.move_branch(planned).await?;
-                Told::NotYet
+        if let Err(error) = self.move_branch(planned).await {
+            let found = self.tip(&planned.branch).await?;
+            if found != planned.parent {
+                return self.not_at_parent(planned, found).await;
             }
-        };
-        let index_stale = match told {
-            Told::All => false,
-            Told::NotYet => self.refresh_index(&planned.branch, &planned.changes).await?,
-        };
+            if !matches!(error, GitError::Refused { .. }) {
+                return Err(error);
+            }
+            self.make_again(planned).await?;
+            self.move_branch(planned).await?;
+        }
+        let index_stale = self.refresh_index(&planned.branch, &planned.changes).await?;
         self.0.recent.lock().await.committed(planned);
         Ok(Committed::Done { index_stale })
     }
@@ -79,31 +70,6 @@ impl Repo {
             false
         };
         Ok(Committed::Already { index_stale })
-    }
-
-    /// The branch, and the index with it. The index's process starts beside the branch's, waits for its word, and changes nothing
-    /// without one: so nothing is to be taken back, whatever becomes of the branch.
-    async fn move_with_index(&self, planned: &PlannedCommit) -> Result<Told, GitError> {
-        let branch_lock = format!("{}.lock", names::branch_ref(&planned.branch)?);
-        let locks = [self.0.git_dir.join("index.lock"), self.0.common_dir.join(branch_lock)];
-        // Who must wait for the branch must not hold the owner's index meanwhile.
-        let waits = locks.iter().any(|lock| lock.symlink_metadata().is_ok());
-        if waits || !self.concerns_index(&planned.branch, &planned.changes).await? {
-            self.move_branch(planned).await?;
-            return Ok(Told::NotYet);
-        }
-        let lines = self.index_lines(&planned.changes)?;
-        let (word, heard) = oneshot::channel();
-        let moving = async {
-            let moved = self.move_branch(planned).await;
-            if moved.is_ok() {
-                // An index that does not listen is told again.
-                word.send(lines).ok();
-            }
-            moved
-        };
-        let (moved, told) = tokio::join!(moving, self.tell_index(Input::Later(heard)));
-        moved.map(|()| if told.is_ok() { Told::All } else { Told::NotYet })
     }
 
     /// Compare-and-swap of the branch; the plan's own ref has done its work then.
@@ -143,7 +109,7 @@ impl Repo {
 
     /// True if the index was locked all the time.
     async fn refresh_index(&self, branch: &str, changes: &[Change]) -> Result<bool, GitError> {
-        if !self.concerns_index(branch, changes).await? {
+        if changes.is_empty() || self.checkout().await?.branch.as_deref() != Some(branch) {
             return Ok(false);
         }
         let lock = self.0.git_dir.join("index.lock");
@@ -151,7 +117,7 @@ impl Repo {
         loop {
             let locked = lock.symlink_metadata().is_ok();
             if !locked {
-                match self.tell_index(Input::Now(self.index_lines(changes)?)).await {
+                match self.update_index(changes).await {
                     // Somebody was faster at the lock.
                     Err(GitError::Refused { said, .. }) if said.contains("index.lock") => {}
                     done => return done.map(|()| false),
@@ -164,11 +130,7 @@ impl Repo {
         }
     }
 
-    async fn concerns_index(&self, branch: &str, changes: &[Change]) -> Result<bool, GitError> {
-        Ok(!changes.is_empty() && self.checkout().await?.branch.as_deref() == Some(branch))
-    }
-
-    fn index_lines(&self, changes: &[Change]) -> Result<Vec<u8>, GitError> {
+    async fn update_index(&self, changes: &[Change]) -> Result<(), GitError> {
         let zeros = self.0.format.zeros();
         let mut lines = Vec::new();
         for change in changes {
@@ -178,19 +140,9 @@ impl Repo {
             };
             lines.extend(format!("{mode} {object}\t{}\0", change.path).bytes());
         }
-        Ok(lines)
-    }
-
-    async fn tell_index(&self, lines: Input) -> Result<(), GitError> {
         let call = Call::local("update-index").args(["-z", "--index-info"]);
-        self.git(call.input(lines)).await.map(drop)
+        self.git(call.stdin(lines)).await.map(drop)
     }
-}
-
-/// How much the owner's index knows of a commit.
-enum Told {
-    All,
-    NotYet,
 }
 
 /// The very bytes of the commit.
