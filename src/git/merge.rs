@@ -4,7 +4,7 @@
 use super::commit::commit_object;
 use super::error::clipped;
 use super::objects::Kind;
-use super::{Call, GitError, Repo, names};
+use super::{Call, GitError, Repo, make_dir, names};
 use crate::model::{CommitId, MergeStyle, PlannedCommit, RelPath, Timestamp, TreeId};
 
 /// What a merge would be.
@@ -190,15 +190,23 @@ impl Repo {
         if self.0.git_dir.join("index.lock").symlink_metadata().is_ok() {
             return Ok(Some("`index.lock` lies in the git directory".to_owned()));
         }
-        // Entries whose files only look changed must not count as changed.
-        self.git(Call::local("update-index").args(["-q", "--refresh"]).fine(&[0, 1])).await?;
-        let call = self.read_trees(planned)?.arg("-n").fine(&[0, 1, 128]);
+        // On a copy: this is asked again and again while the owner works, and each would lock their index.
+        make_dir(self.0.git_dir.join("agency"))?;
+        let index = self.private_file("merge.index");
+        if self.0.git_dir.join("index").exists() {
+            self.copy_index(&index).await?;
+        }
+        self.git(refresh().env("GIT_INDEX_FILE", &index)).await?;
+        let call = self.read_trees(planned)?.arg("-n").env("GIT_INDEX_FILE", &index);
+        let call = call.fine(&[0, 1, 128]);
         let output = self.git(call).await?;
         Ok((output.code != 0).then(|| clipped(&output.stderr)))
     }
 
     /// Files and index from the old side to the new one; what the owner changed apart from it stays.
     async fn bring_files(&self, planned: &PlannedCommit) -> Result<(), GitError> {
+        // Somebody who locks it at this very moment is heard of by what follows.
+        self.git(refresh().fine(&[0, 1, 128])).await?;
         let call = self.read_trees(planned)?.fine(&[0, 1, 128]);
         let output = self.git(call).await?;
         if output.code != 0 {
@@ -222,6 +230,11 @@ impl Repo {
         let (old, new) = (names::object(old)?, names::object(planned.id.as_str())?);
         Ok(Call::local("read-tree").args(["-m", "-u", old, new]))
     }
+}
+
+/// Entries whose files only look changed must not count as changed.
+fn refresh() -> Call {
+    Call::local("update-index").args(["-q", "--refresh"]).fine(&[0, 1])
 }
 
 fn is_below(path: &RelPath, folder: &RelPath) -> bool {

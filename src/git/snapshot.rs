@@ -197,7 +197,7 @@ impl Repo {
         }
     }
 
-    async fn copy_index(&self, to: &Path) -> Result<Seed, GitError> {
+    pub(super) async fn copy_index(&self, to: &Path) -> Result<Seed, GitError> {
         let (from, to) = (self.owners_index(), to.to_owned());
         let copying = tokio::task::spawn_blocking(move || {
             copy(&from, &to).map_err(|source| GitError::io("copy", &from, source))

@@ -215,3 +215,35 @@ async fn both_sides_of_files_come_in_one_answer() {
     assert_eq!(shown, wanted);
     assert_eq!(text(&task.repo.sides(None, &to, &paths[..1]).await.unwrap()[0].before), None);
 }
+
+// covers: AG-14
+#[tokio::test]
+async fn a_merge_that_waits_for_the_owner_leaves_their_index_alone() {
+    let owner = Owner::with_commit();
+    owner.git(&["checkout", "--quiet", "-b", "work"]);
+    owner.write("a.txt", "theirs\n");
+    owner.git(&["commit", "--quiet", "-a", "-m", "work"]);
+    owner.git(&["checkout", "--quiet", "main"]);
+    owner.write("a.txt", "half an edit\n");
+    let repo = owner.open().await;
+    let (onto, theirs) = (owner.head(), CommitId::new(owner.git(&["rev-parse", "work"])));
+    let wish = MergeWish {
+        target: "main",
+        onto: &onto,
+        theirs: &theirs,
+        style: MergeStyle::Squash,
+        message: "m",
+        date: date(),
+        keep: None,
+    };
+    let Merging::Planned(planned) = repo.plan_merge(&wish).await.unwrap() else {
+        panic!("there is no conflict between the commits")
+    };
+    let before = fs::metadata(owner.at(".git/index")).unwrap().modified().unwrap();
+    assert!(matches!(repo.merge(&planned).await.unwrap(), Merged::Busy { .. }));
+    assert_eq!(fs::metadata(owner.at(".git/index")).unwrap().modified().unwrap(), before);
+    owner.git(&["checkout", "--quiet", "--", "a.txt"]);
+    assert_eq!(repo.merge(&planned).await.unwrap(), Merged::Done);
+    assert_eq!(owner.status(), "");
+    assert_eq!(fs::read_to_string(owner.at("a.txt")).unwrap(), "theirs\n");
+}
