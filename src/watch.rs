@@ -14,6 +14,7 @@ mod inbox;
 mod known;
 mod look;
 mod pace;
+mod patrol;
 mod pending;
 mod plan;
 mod proof;
@@ -30,6 +31,7 @@ use crate::model::{FileSeen, Interest, RelPath, Ticks};
 use hub::Hub;
 use inbox::Inbox;
 use look::Look;
+use patrol::Patrol;
 use plan::Plans;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -111,6 +113,7 @@ struct Shared {
     /// Why there is none, if there should be one.
     hub: Result<Option<Arc<Hub>>, String>,
     looks: Arc<Semaphore>,
+    patrol: Arc<Patrol>,
     plans: Plans,
 }
 
@@ -125,13 +128,15 @@ impl Watcher {
 
     fn with(options: WatchOptions, hub: Result<Option<Arc<Hub>>, String>) -> Self {
         let looks = Arc::new(Semaphore::new(MOST_LOOKS));
-        Self { shared: Arc::new(Shared { options, hub, looks, plans: Plans::default() }) }
+        let patrol = Patrol::new(Arc::clone(&looks));
+        let plans = Plans::default();
+        Self { shared: Arc::new(Shared { options, hub, looks, patrol, plans }) }
     }
 
     /// Watches one root until the [`RootWatch`] is dropped. `extra_dirs` are folders whose change means
     /// [`Sighting::Checkout`]; the first of them must be a folder of ours: it gets the canary. Needs a tokio runtime.
     pub fn watch(&self, root: PathBuf, interest: Interest, extra_dirs: Vec<PathBuf>) -> RootWatch {
-        let Shared { options, hub, looks, plans } = &*self.shared;
+        let Shared { options, hub, looks, patrol, plans } = &*self.shared;
         let plan = plans.plan(interest);
         let inbox = Arc::new(Inbox::new(Arc::clone(&plan)));
         if let Err(reason) = hub {
@@ -140,7 +145,8 @@ impl Watcher {
         let hub = hub.clone().unwrap_or(None);
         let look = Look::new(root, extra_dirs, *options, hub, plan, Arc::clone(&inbox));
         let (send, sightings) = mpsc::channel(CHANNEL);
-        tokio::spawn(run(Box::new(look), Arc::clone(&inbox), send, Arc::clone(looks)));
+        let ways = Ways { looks: Arc::clone(looks), patrol: Arc::clone(patrol) };
+        tokio::spawn(run(Box::new(look), Arc::clone(&inbox), send, ways));
         RootWatch { inbox, sightings }
     }
 }
@@ -175,30 +181,46 @@ async fn run(
     mut look: Box<Look>,
     inbox: Arc<Inbox>,
     send: mpsc::Sender<Box<Sighting>>,
-    looks: Arc<Semaphore>,
+    ways: Ways,
 ) {
+    let mut hurry = true;
     loop {
-        let Ok(permit) = looks.acquire().await else { return };
-        let step = spawn_blocking(move || {
-            let sightings = look.step();
-            (look, sightings)
-        });
-        let sightings;
-        (look, sightings) = match step.await {
-            Ok(done) => done,
-            Err(error) => return tell_of(&error, "a look at a root failed"),
-        };
-        drop(permit);
+        let Some((back, sightings)) = ways.step(look, hurry).await else { return };
+        look = back;
         for sighting in sightings {
             if send.send(Box::new(sighting)).await.is_err() {
                 return leave(look).await;
             }
         }
+        let due = look.next_due();
         tokio::select! {
-            () = inbox.rung() => {}
-            () = sleep_until(look.next_due()) => {}
+            () = inbox.rung() => hurry = true,
+            () = sleep_until(due) => hurry = !look.is_rescan(due),
             () = send.closed() => return leave(look).await,
         }
+    }
+}
+
+/// How a root comes to be looked at.
+struct Ways {
+    looks: Arc<Semaphore>,
+    patrol: Arc<Patrol>,
+}
+
+impl Ways {
+    /// At once for what somebody did, with the others for what only the clock says. `None`: watching ends.
+    async fn step(&self, mut look: Box<Look>, hurry: bool) -> Option<(Box<Look>, Vec<Sighting>)> {
+        let step = move || {
+            let sightings = look.step();
+            (look, sightings)
+        };
+        if !hurry {
+            return self.patrol.take_along(step).await;
+        }
+        let permit = self.looks.acquire().await.ok()?;
+        let stepped = spawn_blocking(step).await;
+        drop(permit);
+        stepped.inspect_err(|error| tell_of(error, "a look at a root failed")).ok()
     }
 }
 

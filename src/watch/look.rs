@@ -8,7 +8,7 @@ use super::glance::glance;
 use super::hub::Hub;
 use super::inbox::{Dirty, Inbox};
 use super::known::{Known, age};
-use super::pace::{first_pause, pause};
+use super::pace::{first_pause, on_the_beat, pause};
 use super::pending::{Hint, Looks, Pending, Step, Verdict};
 use super::plan::{Plan, is_within};
 use super::proof::Proof;
@@ -83,6 +83,11 @@ impl Look {
             .fold(self.next_scan, Ticks::min)
     }
 
+    /// Is this the moment of a rescan that nobody waits for?
+    pub(super) fn is_rescan(&self, due: Ticks) -> bool {
+        !self.polling && !self.gone && due == self.next_scan
+    }
+
     pub(super) fn step(&mut self) -> Vec<Sighting> {
         let now = clock::now();
         let mut dirty = self.inbox.take();
@@ -153,7 +158,7 @@ impl Look {
         self.say_trouble(now.ticks, out);
         let pause = pause(&self.options, self.polling, started.elapsed());
         let pause = if self.first { first_pause(pause, &self.root) } else { pause };
-        self.next_scan = now.ticks.after(pause);
+        self.next_scan = on_the_beat(now.ticks, pause);
         self.first = false;
     }
 
