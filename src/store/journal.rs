@@ -56,6 +56,8 @@ pub struct Journal {
     segment: u64,
     file: File,
     size: u64,
+    /// Of that, what it begins with: the snapshot.
+    first: u64,
     head: Head,
     synced_since_anchor: u32,
     poisoned: bool,
@@ -82,6 +84,7 @@ impl Journal {
             segment: tip.segment,
             file,
             size: tip.size,
+            first: tip.first,
             head: tip.head,
             synced_since_anchor: 0,
             poisoned: false,
@@ -123,8 +126,9 @@ impl Journal {
         unsynced.note(&self.file, &segment::path(&self.dir, self.segment))
     }
 
+    /// Not before a segment is twice its snapshot: what is large to begin with would be written anew with every record.
     pub fn should_rotate(&self) -> bool {
-        self.size > SEGMENT_MAX
+        self.size > SEGMENT_MAX.max(2 * self.first)
     }
 
     /// Begins the next segment with a snapshot, from which the next `open` reads on. Older segments stay for audit.
@@ -139,6 +143,7 @@ impl Journal {
         self.file = begun?;
         self.segment += 1;
         self.size = text.len() as u64;
+        self.first = self.size;
         self.head = head;
         self.anchor()
     }

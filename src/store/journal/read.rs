@@ -12,6 +12,8 @@ use std::{collections::VecDeque, fs::File, io::BufReader, path::Path};
 pub(super) struct Tip {
     pub(super) segment: u64,
     lines: u64,
+    /// Of the line that the segment begins with.
+    pub(super) first: u64,
     pub(super) size: u64,
     pub(super) head: Head,
     pub(super) records: Vec<Record>,
@@ -34,6 +36,7 @@ pub(super) fn tip(dir: &Path, anchor: Option<Head>) -> Result<Tip, StoreError> {
     let mut tip = Tip {
         segment: segment::list(dir)?.last().copied().unwrap_or(1),
         lines: 0,
+        first: 0,
         size: 0,
         head: Head::start(),
         records: Vec::new(),
@@ -97,6 +100,7 @@ fn read_last(dir: &Path, tip: &mut Tip, anchor: Option<&Head>) -> Result<(), Sto
     }
     tip.head = scan.head.unwrap_or_else(Head::start);
     tip.lines = scan.lines;
+    tip.first = scan.first;
     tip.size = scan.size;
     tip.torn = scan.torn;
     Ok(())

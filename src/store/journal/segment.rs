@@ -38,6 +38,8 @@ pub(super) struct Scan {
     /// After the last whole line; `None` if there is no line and the scan was not told where the chain stands.
     pub(super) head: Option<Head>,
     pub(super) lines: u64,
+    /// Where the first line ends.
+    pub(super) first: u64,
     /// Where the last whole line ends.
     pub(super) size: u64,
     /// Bytes after that, with no line end.
@@ -52,7 +54,7 @@ pub(super) fn scan(
 ) -> Result<Scan, StoreError> {
     let file = File::open(path).map_err(StoreError::io("open", path))?;
     let mut reader = BufReader::with_capacity(64 << 10, file);
-    let mut scan = Scan { head: before, lines: 0, size: 0, torn: Vec::new() };
+    let mut scan = Scan { head: before, lines: 0, first: 0, size: 0, torn: Vec::new() };
     let mut bytes = Vec::new();
     while next_line(&mut reader, &mut bytes).map_err(StoreError::io("read", path))? {
         let bad = |why| damaged(path, scan.lines + 1, why);
@@ -69,6 +71,9 @@ pub(super) fn scan(
         each(record).map_err(bad)?;
         scan.lines += 1;
         scan.size += bytes.len() as u64;
+        if scan.lines == 1 {
+            scan.first = scan.size;
+        }
     }
     Ok(scan)
 }

@@ -134,6 +134,21 @@ fn a_segment_over_the_limit_asks_for_the_next() {
     assert!(!journal.should_rotate());
 }
 
+#[test]
+fn a_snapshot_over_the_limit_is_not_written_again_at_once() {
+    let place = Place::new();
+    let (mut journal, _) = place.open();
+    journal.append("small", &json!({}), at(), Durability::Lazy).unwrap();
+    journal.rotate(&json!("x".repeat(5 << 20)), at()).unwrap();
+    let body = json!("x".repeat(2 << 20));
+    for wanted in [false, false, true] {
+        assert!(!journal.should_rotate());
+        journal.append("big", &body, at(), Durability::Lazy).unwrap();
+        assert_eq!(place.open().0.should_rotate(), wanted);
+    }
+    assert!(journal.should_rotate());
+}
+
 // covers: DM-08, DM-06
 #[test]
 fn a_last_line_torn_at_any_byte_is_dropped_and_noted() {
