@@ -124,7 +124,7 @@ fn cancel(it: &Handoff, command: &Command, now: Now) -> Outcome {
                 let (from, to) = (known.path(), path_in(folder, &known.name));
                 let bytes = known.bytes_in(folder);
                 decision.effect(Effect::Move { from, to, bytes, seen: known.digest.clone() });
-                noting::close(&mut decision, id, known, "cancelled with its workflow");
+                noting::close(&mut decision, id, "cancelled with its workflow");
             }
             Folder::Pending | Folder::Accepted | Folder::Completed | Folder::Rejected => {
                 take_in(&mut decision, id, known, "cancelled with its workflow");

@@ -125,8 +125,8 @@ fn rejected(it: &Handoff, turn: &Turn, mine: &BTreeMap<String, Message>) -> Deci
     withdraw(it, &mut decision, mine, "its run rejected the handoff");
     leave(it, &mut decision);
     let id = turn.messages().next().map_or("", String::as_str);
-    if let Some(known) = it.index.memory.open.get(id) {
-        close(&mut decision, id, known, "rejected by its recipient");
+    if it.index.memory.open.contains_key(id) {
+        close(&mut decision, id, "rejected by its recipient");
     }
     let summary = format!("`{}` rejected the handoff `{id}`", turn.who.word());
     let mut reason = Reason::new("HO-02", id, summary);
@@ -274,6 +274,6 @@ pub(super) fn withdraw(
         let Some(known) = it.index.memory.open.get(id) else { continue };
         let (path, seen) = (known.path(), Some(known.digest.clone()));
         decision.effect(Effect::Take { path, seen, why: why.to_owned() });
-        close(decision, &message.id, known, why);
+        close(decision, &message.id, why);
     }
 }

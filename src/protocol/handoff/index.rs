@@ -195,7 +195,7 @@ impl Index {
             return;
         }
         if let Some(copies) = self.messages.remove(id)
-            && !self.memory.done.contains_key(id)
+            && !self.memory.done.contains(id)
         {
             self.history.entry(id.to_owned()).or_default().extend(copies.into_keys());
         }

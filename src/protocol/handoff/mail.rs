@@ -33,7 +33,7 @@ pub(super) fn send(it: &Handoff, command: &Command, now: Now) -> Outcome {
         let words: Vec<String> = problems.iter().map(ToString::to_string).collect();
         return Err(words.join("\n"));
     };
-    if memory.open.contains_key(&message.id) || memory.done.contains_key(&message.id) {
+    if memory.open.contains_key(&message.id) || memory.done.contains(&message.id) {
         return Err(format!("there is a message `{}` already", message.id));
     }
     let mut decision = it.builder();

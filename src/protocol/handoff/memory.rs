@@ -10,7 +10,7 @@ use crate::model::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Memory {
@@ -23,7 +23,7 @@ pub(super) struct Memory {
     /// Messages that were judged and are not done with.
     pub(super) open: BTreeMap<String, Known>,
     /// Messages that are done with: none comes back.
-    pub(super) done: BTreeMap<String, Done>,
+    pub(super) done: BTreeSet<String>,
     /// Escalations of agents that wait for the owner, by the message.
     pub(super) asked: BTreeMap<String, Asked>,
     /// What was last refused, for the next prompt.
@@ -73,12 +73,6 @@ pub(super) struct Known {
     pub(super) by: Option<RunId>,
     /// Accepted by somebody whom we did not start; how long we leave it to them.
     pub(super) by_hand: Option<Moment>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Done {
-    pub(super) core: Digest,
-    pub(super) how: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -190,7 +184,9 @@ impl Memory {
             ("workflow", _) => self.workflow = read(value),
             ("turn", _) => self.turn = read(value),
             ("open", id) => put(&mut self.open, id, value),
-            ("done", id) => put(&mut self.done, id, value),
+            // The value says how, for people.
+            ("done", id) if value.is_some() => drop(self.done.insert(id.to_owned())),
+            ("done", id) => drop(self.done.remove(id)),
             ("asked", id) => put(&mut self.asked, id, value),
             ("refused", _) => self.refused = read(value).unwrap_or_default(),
             ("holds", _) => self.holds = read(value).unwrap_or_default(),

@@ -57,7 +57,7 @@ pub(super) fn follow(
         decision.remember(&format!("open/{id}"), next);
     } else {
         let how = format!("{} by hand", seen.folder.word());
-        close(&mut decision, id, &next, &how);
+        close(&mut decision, id, &how);
     }
     decision.finish()
 }

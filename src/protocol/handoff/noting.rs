@@ -2,8 +2,8 @@
 
 use super::hold::{self, Reason};
 use super::index::Seen;
-use super::memory::{Asked, Done, Known, WayOut, Workflow};
-use super::message::{self, Message};
+use super::memory::{Asked, Known, WayOut, Workflow};
+use super::message::Message;
 use super::payload::Payload;
 use super::reconcile::{self, Finding};
 use super::table::{self, Folder, Kind, Needs, Who};
@@ -246,12 +246,11 @@ pub(super) fn take_in(decision: &mut Builder, id: &str, known: &Known, how: &str
         let bytes = known.bytes_in(Folder::Completed);
         decision.effect(Effect::Move { from: known.path(), to, bytes, seen: known.digest.clone() });
     }
-    close(decision, id, known, how);
+    close(decision, id, how);
 }
 
-pub(super) fn close(decision: &mut Builder, id: &str, known: &Known, how: &str) {
-    let done = Done { core: message::core(&known.document), how: how.to_owned() };
-    decision.remember(&format!("done/{id}"), done);
+pub(super) fn close(decision: &mut Builder, id: &str, how: &str) {
+    decision.remember(&format!("done/{id}"), how);
     decision.forget(&format!("open/{id}"));
 }
 

@@ -31,7 +31,7 @@ pub(super) fn is_settled(index: &Index, id: &str) -> bool {
 pub(super) fn find<'a>(index: &'a Index, id: &str) -> Finding<'a> {
     static NOWHERE: BTreeMap<RelPath, Seen> = BTreeMap::new();
     let copies = index.messages.get(id).unwrap_or(&NOWHERE);
-    if index.memory.done.contains_key(id) {
+    if index.memory.done.contains(id) {
         return of_done(copies);
     }
     match index.memory.open.get(id) {
