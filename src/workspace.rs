@@ -386,7 +386,14 @@ impl Workspace {
         // A snapshot forgets the effects that are done, so they must be on disk.
         if self.journal.should_rotate() && self.is_settled() {
             let (_, body) = Entry::Snapshot(self.snapshot()).split();
-            self.journal.rotate(&body, clock::now().wall)?;
+            match self.journal.rotate(&body, clock::now().wall) {
+                // The segment grows on: a long journal is better than a repository that stands still.
+                Err(error @ StoreError::RecordTooLong { .. }) => {
+                    tracing::warn!(%error, "the journal goes on in one segment");
+                    return Ok(());
+                }
+                rotated => rotated?,
+            }
             self.note(&Entry::opened(), Durability::Lazy)?;
         }
         Ok(())

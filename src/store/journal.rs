@@ -134,7 +134,12 @@ impl Journal {
     /// Begins the next segment with a snapshot, from which the next `open` reads on. Older segments stay for audit.
     pub fn rotate(&mut self, snapshot: &Value, at: Timestamp) -> Result<(), StoreError> {
         self.check_poison()?;
-        let (text, head) = line::encode(&self.head, SNAPSHOT, snapshot, at)?;
+        let encoded = line::encode(&self.head, SNAPSHOT, snapshot, at);
+        if encoded.is_err() {
+            // Asked for again when the segment has doubled, not with every record.
+            self.first = self.size;
+        }
+        let (text, head) = encoded?;
         let synced = self.file.sync_data();
         self.poison_on_error(synced, "sync")?;
         let path = segment::path(&self.dir, self.segment + 1);

@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A flag is refused by its own time as soon as the next turn opens; that its digest is known for so much longer is for a clock
+/// that was set back.
+const JUDGED_FOR: chrono::TimeDelta = chrono::TimeDelta::days(7);
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Memory {
     /// How many decisions this loop has journalled; the next one's number.
@@ -19,8 +23,8 @@ pub(super) struct Memory {
     pub(super) state_file: Option<StateFile>,
     pub(super) turn: Option<Turn>,
     pub(super) refusals: Refusals,
-    /// Digests of flags that were judged: none is taken twice (LP-28).
-    pub(super) judged: BTreeSet<String>,
+    /// Digests of flags that were judged, and when: none is taken twice (LP-28). Earlier versions did not note the time.
+    pub(super) judged: BTreeMap<String, Option<Timestamp>>,
     /// Digests of review files that were archived: none twice (LP-16).
     pub(super) archived: BTreeSet<String>,
     /// The digest of each review file as its author, or nobody, left it (LP-17).
@@ -264,7 +268,12 @@ impl Memory {
             ("push", _) => self.push = read(value),
             ("spent", _) => self.spent = read(value).unwrap_or_default(),
             ("epoch", _) => self.epoch = read(value).unwrap_or_default(),
-            ("judged", digest) => insert_or_remove(&mut self.judged, digest, value),
+            ("judged", digest) => match value {
+                Some(value) => {
+                    self.judged.insert(digest.to_owned(), Timestamp::deserialize(value).ok());
+                }
+                None => drop(self.judged.remove(digest)),
+            },
             ("authored", name) => {
                 if let Some(digest) = read(value) {
                     self.authored.insert(name.to_owned(), digest);
@@ -280,6 +289,14 @@ impl Memory {
 
     pub(super) fn is_held(&self) -> bool {
         !self.holds.is_empty()
+    }
+
+    /// Digests that a turn which opens now needs no more: flags of that time are older than it (LP-28).
+    pub(super) fn judged_long_before(&self, opened: Timestamp) -> impl Iterator<Item = &str> {
+        let long_before =
+            move |at: &Option<Timestamp>| at.is_some_and(|at| opened - at > JUDGED_FOR);
+        let judged = self.judged.iter();
+        judged.filter(move |(_, at)| long_before(at)).map(|(digest, _)| digest.as_str())
     }
 
     /// Git is not run here until the owner trusts what changed.

@@ -16,19 +16,19 @@ use crate::model::{
 };
 
 /// What no safe read accepts goes before anything looks at the tree: git would read a giant to its end.
-pub(super) fn turn_away(it: &ReviewLoop, turn: &Turn, _: Now) -> Option<Decision> {
+pub(super) fn turn_away(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> {
     let FileState::Unreadable(odd) = it.index.file(flag::PATH)? else { return None };
     let found = odd.found.clone();
     let rejection = Rejection::new("DM-04", &ReviewLoop::flag_path(), found, &odd.wanted);
-    Some(refuse(it, turn, rejection, None))
+    Some(refuse(it, turn, rejection, None, now))
 }
 
 /// Judges the flag that lies there, if one does.
 pub(super) fn judge(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> {
     let file = it.index.whole(flag::PATH)?;
     match verdict(it, turn, file) {
-        Verdict::Refuse(rejection) => Some(refuse(it, turn, rejection, Some(&file.digest))),
-        Verdict::Forbidden(rejection) => Some(forbid(it, turn, rejection, &file.digest)),
+        Verdict::Refuse(rejection) => Some(refuse(it, turn, rejection, Some(&file.digest), now)),
+        Verdict::Forbidden(rejection) => Some(forbid(it, turn, rejection, &file.digest, now)),
         Verdict::Accept(row) if turn.run.is_some() => settle(it, turn, row, file, now),
         Verdict::Accept(row) => Some(accept_if_true(it, turn, row, file, now)),
     }
@@ -38,7 +38,7 @@ fn verdict(it: &ReviewLoop, turn: &Turn, file: &WholeFile) -> Verdict {
     let Some(state) = &it.index.memory.state else {
         unreachable!("BUG: a turn without a loop");
     };
-    if it.index.memory.judged.contains(file.digest.as_str()) {
+    if it.index.memory.judged.contains_key(file.digest.as_str()) {
         let found = format!("the bytes {} again", file.digest.short());
         let wanted = "a flag that was not judged before";
         return Verdict::Refuse(Rejection::new("LP-28", &ReviewLoop::flag_path(), found, wanted));
@@ -59,11 +59,17 @@ fn verdict(it: &ReviewLoop, turn: &Turn, file: &WholeFile) -> Verdict {
 }
 
 /// LP-09: the flag goes to quarantine, the turn stays, the agent hears why. LP-10: the third in a row is the owner's.
-fn refuse(it: &ReviewLoop, turn: &Turn, rejection: Rejection, seen: Option<&Digest>) -> Decision {
+fn refuse(
+    it: &ReviewLoop,
+    turn: &Turn,
+    rejection: Rejection,
+    seen: Option<&Digest>,
+    now: Now,
+) -> Decision {
     let mut decision = it.builder();
     let in_a_row = it.index.memory.refusals.in_a_row + 1;
     let words = rejection.to_string();
-    take_flag(&mut decision, &rejection, seen);
+    take_flag(&mut decision, &rejection, seen, now);
     decision.remember("refusals", gates::refusals(in_a_row, words.clone(), turn));
     decision.remember("turn", after_refusal(turn));
     if in_a_row >= it.limits.max_rejections {
@@ -76,11 +82,11 @@ fn refuse(it: &ReviewLoop, turn: &Turn, rejection: Rejection, seen: Option<&Dige
 }
 
 /// LP-03: the protocol knows the word but not here. Somebody works on another loop than this one.
-fn forbid(it: &ReviewLoop, turn: &Turn, rejection: Rejection, seen: &Digest) -> Decision {
+fn forbid(it: &ReviewLoop, turn: &Turn, rejection: Rejection, seen: &Digest, now: Now) -> Decision {
     let mut decision = it.builder();
     let words = rejection.to_string();
     let in_a_row = it.index.memory.refusals.in_a_row + 1;
-    take_flag(&mut decision, &rejection, Some(seen));
+    take_flag(&mut decision, &rejection, Some(seen), now);
     decision.remember("refusals", gates::refusals(in_a_row, words.clone(), turn));
     decision.remember("turn", after_refusal(turn));
     let mut reason =
@@ -90,14 +96,19 @@ fn forbid(it: &ReviewLoop, turn: &Turn, rejection: Rejection, seen: &Digest) -> 
     decision.finish()
 }
 
-fn take_flag(decision: &mut crate::model::Builder, rejection: &Rejection, seen: Option<&Digest>) {
+fn take_flag(
+    decision: &mut crate::model::Builder,
+    rejection: &Rejection,
+    seen: Option<&Digest>,
+    now: Now,
+) {
     let mut rejection = rejection.clone();
     rejection.digest = seen.cloned();
     let (path, why) = (ReviewLoop::flag_path(), rejection.to_string());
     decision.reject(rejection);
     decision.effect(Effect::Take { path, seen: seen.cloned(), why });
     if let Some(digest) = seen {
-        decision.remember(&format!("judged/{digest}"), true);
+        decision.remember(&format!("judged/{digest}"), now.wall);
     }
 }
 
@@ -146,12 +157,12 @@ fn accept_if_true(
 ) -> Decision {
     let state = it.index.memory.state.as_ref();
     if let Err(rejection) = state.map_or(Ok(()), |state| review::check(it, state, row.said)) {
-        return refuse(it, turn, rejection, Some(&file.digest));
+        return refuse(it, turn, rejection, Some(&file.digest), now);
     }
     match gates::stand(it, turn, row.said, &file.digest) {
         Stand::Passed => accept(it, turn, row, file, now),
         Stand::Open(decision) => decision,
-        Stand::Refused(rejection) => refuse(it, turn, rejection, Some(&file.digest)),
+        Stand::Refused(rejection) => refuse(it, turn, rejection, Some(&file.digest), now),
     }
 }
 
@@ -361,7 +372,7 @@ fn settle_state(it: &ReviewLoop, moving: &Moving, decision: &mut crate::model::B
             seen: Some(seen.clone()),
             why,
         });
-        decision.remember(&format!("judged/{seen}"), true);
+        decision.remember(&format!("judged/{seen}"), moving.at);
     }
     let step = moving.state.history.last();
     decision.effect(Effect::Log(Event {
@@ -390,6 +401,9 @@ fn settle_state(it: &ReviewLoop, moving: &Moving, decision: &mut crate::model::B
         decision.forget("turn");
     } else {
         decision.remember("turn", Turn::new(moving.at, it.limits.max_rounds));
+        for digest in it.index.memory.judged_long_before(moving.at) {
+            decision.forget(&format!("judged/{digest}"));
+        }
     }
 }
 

@@ -135,6 +135,26 @@ fn a_segment_over_the_limit_asks_for_the_next() {
 }
 
 #[test]
+fn a_snapshot_that_no_line_holds_leaves_the_segment_as_it_is() {
+    let place = Place::new();
+    let (mut journal, _) = place.open();
+    let body = json!("x".repeat(3 << 20));
+    for _ in 0..2 {
+        journal.append("big", &body, at(), Durability::Lazy).unwrap();
+    }
+    assert!(journal.should_rotate());
+    let too_long = journal.rotate(&json!("x".repeat(LINE_MAX)), at());
+    assert!(matches!(too_long, Err(StoreError::RecordTooLong { .. })));
+    for wanted in [false, false, true] {
+        assert!(!journal.should_rotate(), "it is not asked for with every record");
+        journal.append("big", &body, at(), Durability::Lazy).unwrap();
+        assert_eq!(journal.should_rotate(), wanted);
+    }
+    drop(journal);
+    assert_eq!(place.open().1.records.len(), 5);
+}
+
+#[test]
 fn a_snapshot_over_the_limit_is_not_written_again_at_once() {
     let place = Place::new();
     let (mut journal, _) = place.open();

@@ -22,6 +22,8 @@ struct Scene {
     failures: u32,
     refusals: u32,
     judged: Vec<String>,
+    /// When that was; earlier versions did not note it.
+    judged_at: Option<Timestamp>,
     /// Files that the owner had changed before the run began.
     owner_dirty: Vec<String>,
     /// Files that the run changed. They get new bytes.
@@ -118,6 +120,7 @@ impl Default for Scene {
             failures: 0,
             refusals: 0,
             judged: Vec::new(),
+            judged_at: None,
             owner_dirty: Vec::new(),
             run_changes: Vec::new(),
             put_right: Vec::new(),
@@ -402,7 +405,8 @@ fn begin(world: &mut World, scene: &Scene, state: &SceneState, mandates: Option<
     memos.extend(authored.iter().map(|(name, digest)| (name.as_str(), digest.clone())));
     let judged: Vec<_> =
         scene.judged.iter().map(|text| format!("judged/{}", Digest::of(text.as_bytes()))).collect();
-    memos.extend(judged.iter().map(|name| (name.as_str(), serde_json::json!(true))));
+    let judged_at = scene.judged_at.map_or(serde_json::json!(true), |at| serde_json::json!(at));
+    memos.extend(judged.iter().map(|name| (name.as_str(), judged_at.clone())));
     let memo =
         memos.into_iter().map(|(name, value)| Memo { name: name.to_owned(), value: Some(value) });
     let decision = Decision { memo: memo.collect(), ..Decision::default() };
