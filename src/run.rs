@@ -7,6 +7,7 @@
 
 mod beat;
 mod cgroup;
+mod clearing;
 mod deadlines;
 pub mod environment;
 mod executor;
@@ -31,6 +32,7 @@ mod supervise;
 mod tree;
 mod usage;
 
+pub use clearing::clear;
 pub use executor::{CancelOutcome, Executor, Held, HeldState, RunError, Ticket};
 pub use exit::{ExitRecord, How};
 pub use folder::Folder;

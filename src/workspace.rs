@@ -26,8 +26,8 @@ use crate::clock;
 use crate::escalate::Proof;
 use crate::git::{GitError, Pin};
 use crate::model::{
-    Answer, Checkout, Command, Deadline, Digest, Effect, Keyed, RunEvent, RunId, Spawn, TreeRef,
-    Wake,
+    Answer, Checkout, Command, Deadline, Digest, Effect, Keyed, RunEvent, RunId, Spawn, Ticks,
+    TreeRef, Wake,
 };
 use crate::repository::Repository;
 use crate::run::RunError;
@@ -79,6 +79,8 @@ pub struct Workspace {
     checkout: Option<Checkout>,
     /// What the last look at the watched trees found.
     survey: Survey,
+    /// When old runs were last cleared away.
+    cleared: Option<Ticks>,
     /// Our promise to show that this repository is looked after (ES-08).
     proof: Option<Proof>,
     /// A look at everything has come through; what follows it completes the proof.

@@ -151,8 +151,9 @@ fn gather(context: &Context) -> anyhow::Result<Status> {
 fn repo(known: &Known) -> Repo {
     let mut status = RepoStatus::read(&known.folder).unwrap_or_default();
     let unkept = count_tasks(known, &mut status.protocols);
-    let mut runs = history::list(&known.folder.join("runs"));
     let today = clock::now().wall.date_naive();
+    let midnight = today.and_time(chrono::NaiveTime::MIN).and_utc();
+    let mut runs = history::since(&known.folder.join("runs"), midnight);
     let ended = runs.iter().filter(|run| run.ended_at.is_some_and(|at| at.date_naive() == today));
     // The sum of nothing is a negative nothing.
     let cost_today_usd = 0.0 + ended.filter_map(|run| run.cost_usd).sum::<f64>();

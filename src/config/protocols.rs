@@ -9,6 +9,7 @@ use crate::model::RelPath;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// `limits`: what the daemon may use in all.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,11 +21,14 @@ pub struct Limits {
     /// Runs of one agent at a time.
     pub per_agent: u32,
     pub cost_per_day_usd: Option<f64>,
+    /// How long the folder of a run is kept after its end: prompt, output, record.
+    pub keep_runs: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { parallel: 2, per_repo: 2, per_agent: 1, cost_per_day_usd: None }
+        let keep_runs = 90 * DAY;
+        Self { parallel: 2, per_repo: 2, per_agent: 1, cost_per_day_usd: None, keep_runs }
     }
 }
 
@@ -34,6 +38,7 @@ pub(super) fn read_limits(spot: &mut Spot<'_>, mut limits: Limits) -> Option<Lim
         keys.set("per_repo", &mut limits.per_repo, number(1..=256));
         keys.set("per_agent", &mut limits.per_agent, number(1..=256));
         keys.set("cost_per_day_usd", &mut limits.cost_per_day_usd, optional(dollars));
+        keys.set("keep_runs", &mut limits.keep_runs, duration(DAY));
     })?;
     Some(limits)
 }

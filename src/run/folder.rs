@@ -19,6 +19,12 @@ const JSON_MAX: u64 = 4 * 1024 * 1024;
 /// The name of the mark on a run that exited with 0 and left nothing of what was expected; also that outcome's word.
 pub(super) const NO_ARTIFACT: &str = "no-artifact";
 
+/// What is to be run. Without it a folder is no run.
+pub(super) const INTENT: &str = "run.json";
+
+/// The mark of a run whose end is known for good.
+pub(super) const SEEN: &str = "seen";
+
 /// The last message of an agent that may not write, as it said it.
 const SAID: &str = "said.md";
 
@@ -85,7 +91,7 @@ impl Folder {
     }
 
     pub fn intent(&self) -> io::Result<RunFile> {
-        self.read("run.json")
+        self.read(INTENT)
     }
 
     /// How the run ended, once it has.
@@ -126,6 +132,17 @@ impl Folder {
     /// A shim was started for it, whatever became of that.
     pub(super) fn was_started(&self) -> bool {
         self.has("started") || self.0.join("alive").metadata().is_ok_and(|meta| meta.len() > 0)
+    }
+
+    /// Its end was known for good before that. The mark of this is the last thing that came into the folder, or nearly.
+    pub(super) fn was_done_with_before(&self, before: Timestamp) -> bool {
+        self.stood_before(before) && self.has(SEEN)
+    }
+
+    /// Nothing came or went here since then.
+    pub(super) fn stood_before(&self, before: Timestamp) -> bool {
+        let changed = self.0.symlink_metadata().and_then(|meta| meta.modified());
+        changed.is_ok_and(|at| Timestamp::from(at) < before)
     }
 
     pub(super) fn last_beat(&self) -> Option<SystemTime> {

@@ -39,10 +39,19 @@ pub struct RunRecord {
 
 /// Oldest first. A folder that cannot be read is left out.
 pub fn list(runs: &Path) -> Vec<RunRecord> {
+    list_if(runs, |_| true)
+}
+
+/// Those that are alive, those that ended since then, and perhaps a few more. Of the others nothing is read.
+pub fn since(runs: &Path, since: Timestamp) -> Vec<RunRecord> {
+    list_if(runs, |folder| !folder.was_done_with_before(since))
+}
+
+fn list_if(runs: &Path, wanted: impl Fn(&Folder) -> bool) -> Vec<RunRecord> {
     let Ok(entries) = std::fs::read_dir(runs) else { return Vec::new() };
     let mut records = Vec::new();
-    for entry in entries.flatten() {
-        records.extend(record(&Folder::new(entry.path())));
+    for folder in entries.flatten().map(|entry| Folder::new(entry.path())).filter(wanted) {
+        records.extend(record(&folder));
         if records.len() >= 2 * MOST {
             keep_newest(&mut records);
         }

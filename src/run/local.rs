@@ -3,7 +3,7 @@
 use super::cgroup::Cgroup;
 use super::executor::{CancelOutcome, Executor, Held, HeldState, RunError, Ticket};
 use super::exit::{ExitRecord, How};
-use super::folder::{Folder, NO_ARTIFACT, Stop};
+use super::folder::{Folder, INTENT, NO_ARTIFACT, SEEN, Stop};
 use super::observe::{Watched, observe};
 use super::spare::{Order, Spares};
 use super::spec::{RunFile, RunSpec};
@@ -112,7 +112,7 @@ impl LocalExecutor {
 
     fn intend(&self, folder: &Folder, spec: &RunSpec) -> io::Result<()> {
         // One that was started keeps what it has: it is never started again, and its intent is only for people then.
-        if folder.intent().is_ok() || (folder.has("run.json") && folder.was_started()) {
+        if folder.intent().is_ok() || (folder.has(INTENT) && folder.was_started()) {
             return Ok(());
         }
         DirBuilder::new().recursive(true).mode(0o700).create(folder.path())?;
@@ -125,7 +125,7 @@ impl LocalExecutor {
         let before = resume.and_then(|session| usage::of_session(&self.runs, session));
         let mut run = RunFile::new(spec, &folder.prompt(), beat_ms, before, wall());
         run.cgroup = Cgroup::of_run(spec.spawn.run.as_str());
-        folder.publish_json_lazily("run.json", &run)
+        folder.publish_json_lazily(INTENT, &run)
     }
 
     /// The one that waits, else a new one.
@@ -173,7 +173,7 @@ impl LocalExecutor {
     }
 
     fn held(&self, folder: &Folder) -> Option<HeldState> {
-        if folder.has("seen") || !folder.has("run.json") {
+        if folder.has(SEEN) || !folder.has(INTENT) {
             return None;
         }
         if folder.has("exit.json") {
@@ -225,7 +225,7 @@ impl Executor for LocalExecutor {
 
     fn cancel(&self, run: &RunId, why: &str, grace: Duration) -> Result<CancelOutcome, RunError> {
         let folder = self.folder(run)?;
-        if !folder.has("run.json") {
+        if !folder.has(INTENT) {
             return Err(RunError::Unknown { run: run.clone() });
         }
         if folder.has("exit.json") {
@@ -272,7 +272,7 @@ impl Executor for LocalExecutor {
             return Err(RunError::Unknown { run: run.clone() });
         }
         // Lost with the power it is only told again.
-        folder.publish("seen", b"").map_err(|cause| bad(&folder, cause))?;
+        folder.publish(SEEN, b"").map_err(|cause| bad(&folder, cause))?;
         self.watched().remove(run);
         Ok(())
     }

@@ -1,9 +1,12 @@
-//! What the end of a run means beyond its protocol: its place is free, its agent may be failing everywhere, it cost money.
+//! What the end of a run means beyond its protocol: its place is free, its agent may be failing everywhere, it cost money, and
+//! one day its folder goes.
 
 use super::Workspace;
 use crate::clock;
 use crate::model::{Cause, Escalation, Key, Outcome, RuleId, RunEnd, Severity};
 use std::time::Duration;
+
+const CLEAR_EVERY: Duration = Duration::from_secs(86_400);
 
 impl Workspace {
     pub(super) fn note_end(&mut self, end: &RunEnd) {
@@ -53,10 +56,28 @@ impl Workspace {
             return;
         }
         let day = clock::now().wall.date_naive();
-        let runs = crate::run::history::list(&self.hands.places.runs());
+        let midnight = day.and_time(chrono::NaiveTime::MIN).and_utc();
+        let runs = crate::run::history::since(&self.hands.places.runs(), midnight);
         let today = runs.iter().filter(|run| run.ended_at.is_some_and(|at| at.date_naive() == day));
         let spent = today.filter_map(|run| run.cost_usd).map(crate::capacity::micro_usd).sum();
         self.settings.capacity.set_spent(&self.hands.places.id.hex(), day, spent);
+    }
+
+    /// Once a day, beside the work.
+    pub(super) fn clear_old_runs(&mut self) {
+        let now = clock::now();
+        if self.cleared.is_some_and(|at| now.ticks.since(at) < CLEAR_EVERY) {
+            return;
+        }
+        self.cleared = Some(now.ticks);
+        let runs = self.hands.places.runs();
+        let before = now.wall - self.settings.config.limits.keep_runs;
+        tokio::task::spawn_blocking(move || {
+            let count = crate::run::clear(&runs, before);
+            if count > 0 {
+                tracing::info!(count, runs = %runs.display(), "old runs were cleared away");
+            }
+        });
     }
 
     fn tell(&self, escalation: Escalation) {

@@ -30,6 +30,7 @@ impl Workspace {
                 }
                 self.proving = true;
                 self.look_at_checkout().await;
+                self.clear_old_runs();
             }
             Sighting::Degraded(why) => {
                 tracing::warn!(%why, "watching is degraded");

@@ -150,6 +150,7 @@ impl Workspace {
             newcomer: false,
             checkout: None,
             survey: Survey::default(),
+            cleared: None,
             proof: settings.voice.proofs.as_ref().map(Proofs::promise),
             proving: false,
             run_sender,

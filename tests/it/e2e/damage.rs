@@ -7,9 +7,7 @@ use std::path::PathBuf;
 
 /// The journal of the stage's only repository.
 fn journal(stage: &Stage) -> PathBuf {
-    let mut folders = fs::read_dir(stage.at("state")).unwrap().flatten().map(|one| one.path());
-    let folder = folders.find(|folder| folder.join("journal").is_dir()).unwrap();
-    folder.join("journal/000001.jsonl")
+    stage.folder().join("journal/000001.jsonl")
 }
 
 fn stopped_in_execute() -> Stage {

@@ -142,3 +142,30 @@ fn no_more_runs_at_a_time_than_there_is_room_for() {
     }
     drop(daemon);
 }
+
+#[test]
+fn runs_of_long_ago_are_cleared_away_and_the_one_that_lives_is_not() {
+    let stage = Stage::new("sleep 1000");
+    stage.configure("limits: { keep_runs: 1d }\n");
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let runs = stage.folder().join("runs");
+    let old = std::time::SystemTime::now() - Duration::from_secs(2 * 86_400);
+    for number in 0..205 {
+        let folder = runs.join(format!("old-{number}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("run.json"), "{}").unwrap();
+        std::fs::write(folder.join("seen"), "").unwrap();
+        std::fs::File::open(&folder).unwrap().set_modified(old).unwrap();
+    }
+    let daemon = stage.start();
+    let pid = pid_of_first_run(&stage);
+    let count = || {
+        let names = std::fs::read_dir(&runs).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().starts_with("old-")).count()
+    };
+    stage.wait("the clearing", || (count() <= 200).then_some(()));
+    // The one that lives may have been among the newest 200.
+    assert!(count() >= 199, "the newest stay: {}", count());
+    assert!(is_alive(pid));
+    drop(daemon);
+}

@@ -74,6 +74,12 @@ impl Stage {
         fs::write(self.at("agency.yaml"), text).unwrap();
     }
 
+    /// What we keep of the stage's only repository.
+    pub(crate) fn folder(&self) -> PathBuf {
+        let mut folders = fs::read_dir(self.at("state")).unwrap().flatten().map(|one| one.path());
+        folders.find(|folder| folder.join("journal").is_dir()).unwrap()
+    }
+
     /// Our own program in this stage, with nothing asked of it yet.
     pub(crate) fn program(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agency"));
