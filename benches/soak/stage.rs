@@ -92,6 +92,7 @@ impl Stage {
         }
         let handed = says(&handoff, ".claude/state.json", "/current_workflow/status", "completed");
         if handed {
+            clear(&handoff.join(".claude/handoffs/completed"));
             self.ok(&handoff, &["handoff", "start", "Add user auth"]);
         }
         usize::from(looped) + usize::from(handed)
@@ -104,6 +105,14 @@ impl Stage {
         let runs: Option<Vec<serde_json::Value>> =
             said.ok().and_then(|said| serde_json::from_slice(&said.stdout).ok());
         runs.map_or(0, |runs| runs.len())
+    }
+}
+
+/// Its owner tidies up. Messages that lie there are known to the daemon and in no commit: they would show how the repository
+/// grows, as a plan without an end would.
+fn clear(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        std::fs::remove_file(entry.path()).expect("a temporary folder is writable");
     }
 }
 

@@ -13,10 +13,11 @@ use crate::config::Config;
 use crate::escalate::{self, DeliveryState, Outbox, Record, State};
 use crate::protocol::board::NAME as BOARD;
 use crate::repository::Known;
-use crate::run::history::{self, RunRecord};
+use crate::run::history::{RunRecord, Today};
 use crate::workspace::{ProtocolStatus, RepoStatus};
 use screen::Screen;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -66,6 +67,9 @@ struct Repo {
     unkept: Option<Unkept>,
 }
 
+/// What need not be read again for the next look, by the repository's folder.
+type Memory = BTreeMap<PathBuf, Today>;
+
 impl Status {
     fn keep(self) {
         self.repos.into_iter().filter_map(|repo| repo.unkept).for_each(Unkept::keep);
@@ -76,7 +80,7 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
     if args.watch {
         return watch(context);
     }
-    let status = gather(context)?;
+    let status = gather(context, &mut Memory::new())?;
     if args.json {
         show::json(&status)?;
     } else {
@@ -88,10 +92,11 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn watch(context: &Context) -> anyhow::Result<Exit> {
+    let mut memory = Memory::new();
     if std::io::stdout().is_terminal() {
         let mut screen = Screen::open()?;
         while {
-            let status = gather(context)?;
+            let status = gather(context, &mut memory)?;
             screen.draw(&format!("{}\n\n{}", headline(&status), text(&status)))?;
             status.keep();
             screen.wait()?
@@ -100,7 +105,7 @@ fn watch(context: &Context) -> anyhow::Result<Exit> {
     }
     let mut last = String::new();
     loop {
-        let status = gather(context)?;
+        let status = gather(context, &mut memory)?;
         let now = text(&status);
         if now != last {
             anstream::println!("{now}");
@@ -133,7 +138,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-fn gather(context: &Context) -> anyhow::Result<Status> {
+fn gather(context: &Context, memory: &mut Memory) -> anyhow::Result<Status> {
     // A configuration that is wrong must not hide what a daemon with the last good one does.
     let (channels, problem) = match context.config() {
         Ok(config) => (escalate::channels(&config, &context.env), None),
@@ -142,22 +147,18 @@ fn gather(context: &Context) -> anyhow::Result<Status> {
         }
     };
     let channels = channels.names().into_iter().map(str::to_owned).collect();
-    let mut repos: Vec<Repo> = context.known()?.iter().map(repo).collect();
+    let known = context.known()?;
+    let today = |known: &Known| repo(known, memory.entry(known.folder.clone()).or_default());
+    let mut repos: Vec<Repo> = known.iter().map(today).collect();
     repos.extend(unknown_board(context, &repos));
     let level = Level::live(&context.env);
     Ok(Status { repos, channels, isolation: level.word(), level, problem })
 }
 
-fn repo(known: &Known) -> Repo {
+fn repo(known: &Known, today: &mut Today) -> Repo {
     let mut status = RepoStatus::read(&known.folder).unwrap_or_default();
     let unkept = count_tasks(known, &mut status.protocols);
-    let today = clock::now().wall.date_naive();
-    let midnight = today.and_time(chrono::NaiveTime::MIN).and_utc();
-    let mut runs = history::since(&known.folder.join("runs"), midnight);
-    let ended = runs.iter().filter(|run| run.ended_at.is_some_and(|at| at.date_naive() == today));
-    // The sum of nothing is a negative nothing.
-    let cost_today_usd = 0.0 + ended.filter_map(|run| run.cost_usd).sum::<f64>();
-    runs.retain(|run| run.state == "running");
+    let look = today.look(&known.folder.join("runs"), clock::now().wall);
     let mut escalations = Outbox::list(&known.folder.join("outbox"));
     escalations.retain(|record| record.state != State::Resolved);
     Repo {
@@ -166,8 +167,8 @@ fn repo(known: &Known) -> Repo {
         closed: status.closed,
         notes: status.notes,
         protocols: status.protocols,
-        runs,
-        cost_today_usd,
+        runs: look.running,
+        cost_today_usd: look.cost_usd,
         escalations,
         unkept,
     }

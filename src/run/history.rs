@@ -1,13 +1,19 @@
 //! The list of runs as their folders tell it, for people and scripts. It takes no lock and changes nothing.
 
 use super::exit::ExitRecord;
-use super::folder::{Folder, NO_ARTIFACT};
+use super::folder::{Folder, NO_ARTIFACT, SEEN};
 use crate::model::{Outcome, Timestamp};
+use chrono::{NaiveDate, NaiveTime};
 use serde::Serialize;
+use std::collections::HashSet;
+use std::ffi::OsString;
 use std::path::Path;
 
 /// Older runs than the newest so many are not listed.
 const MOST: usize = 10_000;
+
+const RUNNING: &str = "running";
+const ENDED: &str = "ended";
 
 /// One line of `agency runs --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,25 +45,75 @@ pub struct RunRecord {
 
 /// Oldest first. A folder that cannot be read is left out.
 pub fn list(runs: &Path) -> Vec<RunRecord> {
-    list_if(runs, |_| true)
-}
-
-/// Those that are alive, those that ended since then, and perhaps a few more. Of the others nothing is read.
-pub fn since(runs: &Path, since: Timestamp) -> Vec<RunRecord> {
-    list_if(runs, |folder| !folder.was_done_with_before(since))
-}
-
-fn list_if(runs: &Path, wanted: impl Fn(&Folder) -> bool) -> Vec<RunRecord> {
     let Ok(entries) = std::fs::read_dir(runs) else { return Vec::new() };
     let mut records = Vec::new();
-    for folder in entries.flatten().map(|entry| Folder::new(entry.path())).filter(wanted) {
-        records.extend(record(&folder));
+    for entry in entries.flatten() {
+        records.extend(record(&Folder::new(entry.path())));
         if records.len() >= 2 * MOST {
             keep_newest(&mut records);
         }
     }
     keep_newest(&mut records);
     records
+}
+
+/// What the runs of one repository do and cost today, over any number of looks: one that is done with is read once, and one
+/// of a former day not at all.
+#[derive(Debug, Default)]
+pub struct Today {
+    day: Option<NaiveDate>,
+    /// Done with, by name, on whatever day.
+    done: HashSet<OsString>,
+    /// Of those that ended on this day.
+    done_cost_usd: f64,
+}
+
+/// One look.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Look {
+    /// Oldest first.
+    pub running: Vec<RunRecord>,
+    /// What those cost that ended today (UTC), as far as they say so.
+    pub cost_usd: f64,
+}
+
+impl Today {
+    pub fn look(&mut self, runs: &Path, now: Timestamp) -> Look {
+        let today = now.date_naive();
+        if self.day.replace(today) != Some(today) {
+            self.done_cost_usd = 0.0;
+        }
+        let midnight = today.and_time(NaiveTime::MIN).and_utc();
+        let mut look = Look::default();
+        for entry in std::fs::read_dir(runs).into_iter().flatten().flatten() {
+            let (name, folder) = (entry.file_name(), Folder::new(entry.path()));
+            if self.done.contains(&name) {
+                continue;
+            }
+            // Asked before it is read: from then on nothing changes.
+            let done = folder.has(SEEN);
+            let former = done && folder.was_done_with_before(midnight);
+            let record = if former { None } else { record(&folder) };
+            let cost = record.as_ref().map_or(0.0, |record| record.cost_on(today));
+            if done {
+                self.done.insert(name);
+                self.done_cost_usd += cost;
+            } else {
+                look.cost_usd += cost;
+            }
+            look.running.extend(record.filter(|record| record.state == RUNNING));
+        }
+        look.cost_usd += self.done_cost_usd;
+        keep_newest(&mut look.running);
+        look
+    }
+}
+
+impl RunRecord {
+    fn cost_on(&self, day: NaiveDate) -> f64 {
+        let ended = self.ended_at.is_some_and(|at| at.date_naive() == day);
+        self.cost_usd.filter(|_| ended).unwrap_or(0.0)
+    }
 }
 
 fn keep_newest(records: &mut Vec<RunRecord>) {
@@ -83,7 +139,7 @@ fn record(folder: &Folder) -> Option<RunRecord> {
         role: run.role,
         task: run.task,
         phase: run.phase,
-        state: if exit.is_some() { "ended" } else { "running" },
+        state: if exit.is_some() { ENDED } else { RUNNING },
         outcome: exit.as_ref().map(ended),
         pid: child.map(|child| child.pid),
         started_at: alive.map_or(run.intended_at, |alive| alive.at),
@@ -103,4 +159,62 @@ fn last_output(folder: &Folder) -> Option<Timestamp> {
         .filter_map(|path| path.symlink_metadata().ok()?.modified().ok())
         .max()
         .map(Timestamp::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+    use crate::run::How;
+    use chrono::TimeDelta;
+    use serde_json::json;
+    use std::time::SystemTime;
+
+    fn put(runs: &Path, name: &str, file: &str, value: &impl Serialize) {
+        std::fs::create_dir_all(runs.join(name)).unwrap();
+        let text = serde_json::to_vec(value).unwrap();
+        std::fs::write(runs.join(name).join(file), text).unwrap();
+    }
+
+    fn begin(runs: &Path, name: &str, at: Timestamp) {
+        let limits = super::super::Limits::default();
+        let intent = json!({
+            "version": 1, "run": name, "argv": ["true"], "dir": "/", "env": [], "limits": limits,
+            "beat_ms": 1000, "repo": "/r", "protocol": "loop", "seat": "codex", "role": "reviewer",
+            "task": "1", "phase": "review", "why": "a test", "prompt_file": null, "intended_at": at,
+        });
+        put(runs, name, "run.json", &intent);
+    }
+
+    fn end(runs: &Path, name: &str, at: Timestamp, dollars: u64) {
+        begin(runs, name, at);
+        put(runs, name, "exit.json", &ExitRecord::new(How::Stopped("a test".to_owned()), at));
+        let usage = json!({ "cost_microusd": dollars * 1_000_000 });
+        put(runs, name, "usage.json", &json!({ "version": 1, "usage": usage }));
+    }
+
+    // covers: SU-07
+    #[test]
+    fn what_is_done_with_is_counted_once_and_read_once() {
+        let (dir, now) = (tempfile::tempdir().unwrap(), clock::wall());
+        let (runs, mut today) = (dir.path(), Today::default());
+        begin(runs, "alive", now);
+        end(runs, "ended", now, 2);
+        end(runs, "former", now - TimeDelta::days(2), 4);
+        put(runs, "former", SEEN, &());
+        let former = std::fs::File::open(runs.join("former")).unwrap();
+        former.set_modified(SystemTime::from(now - TimeDelta::days(2))).unwrap();
+        let mut look = |now| {
+            let look = today.look(runs, now);
+            let running: Vec<_> = look.running.into_iter().map(|run| run.id).collect();
+            (running.join(" "), look.cost_usd)
+        };
+        assert_eq!(look(now), ("alive".to_owned(), 2.0));
+        put(runs, "ended", SEEN, &());
+        assert_eq!(look(now), ("alive".to_owned(), 2.0));
+        std::fs::remove_dir_all(runs.join("ended")).unwrap();
+        end(runs, "alive", now, 1);
+        assert_eq!(look(now), (String::new(), 3.0));
+        assert_eq!(look(now + TimeDelta::days(1)), (String::new(), 0.0));
+    }
 }

@@ -4,6 +4,7 @@
 use super::Workspace;
 use crate::clock;
 use crate::model::{Cause, Escalation, Key, Outcome, RuleId, RunEnd, Severity};
+use crate::run::history::Today;
 use std::time::Duration;
 
 const CLEAR_EVERY: Duration = Duration::from_secs(86_400);
@@ -55,11 +56,10 @@ impl Workspace {
         if self.settings.config.limits.cost_per_day_usd.is_none() {
             return;
         }
-        let day = clock::now().wall.date_naive();
-        let midnight = day.and_time(chrono::NaiveTime::MIN).and_utc();
-        let runs = crate::run::history::since(&self.hands.places.runs(), midnight);
-        let today = runs.iter().filter(|run| run.ended_at.is_some_and(|at| at.date_naive() == day));
-        let spent = today.filter_map(|run| run.cost_usd).map(crate::capacity::micro_usd).sum();
+        let now = clock::now().wall;
+        let day = now.date_naive();
+        let today = Today::default().look(&self.hands.places.runs(), now);
+        let spent = crate::capacity::micro_usd(today.cost_usd);
         self.settings.capacity.set_spent(&self.hands.places.id.hex(), day, spent);
     }
 
