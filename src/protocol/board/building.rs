@@ -169,7 +169,9 @@ pub(super) fn blocked(
     let mut moves = Moves::new(step.it, step.now);
     let work = Work { stage: Stage::Build, ..step.work.clone() };
     let work = take_paper(step, &mut decision, &path, bytes, work);
-    moves.to(step.id, Status::Blocked, &why).work = Some(work);
+    let known = moves.to(step.id, Status::Blocked, &why);
+    known.work = Some(work);
+    known.told = Some(judge::blocked_cause(step.it, step.id));
     remedy::along(&mut moves, step.it, step.work, Status::Blocked, &why);
     moves.of(step.target()).report = Some(Paper { path, digest: Digest::of(&bytes.0) });
     moves.into(&mut decision, Some("TB4"));

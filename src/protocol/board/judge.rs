@@ -8,7 +8,7 @@ use super::names::{TaskId, same_agent};
 use super::report::{self, Report, Says};
 use super::table::{Status, between};
 use super::tell::{self, Reason};
-use crate::model::{Decision, Now, Rejection, RelPath, Severity, clip};
+use crate::model::{Cause, Decision, Effect, Now, Rejection, RelPath, Severity, clip};
 
 /// The first task file whose judgement is not in memory.
 pub(super) fn task_file(it: &Board, now: Now) -> Option<Decision> {
@@ -19,9 +19,7 @@ pub(super) fn task_file(it: &Board, now: Now) -> Option<Decision> {
     let mut decision = it.builder();
     match it.index.refusal_of(path) {
         Some(problems) => refuse(it, &mut decision, path, problems),
-        None if it.index.memory.refused.contains_key(path) => {
-            decision.forget(&format!("refused/{path}"));
-        }
+        None if it.index.memory.refused.contains_key(path) => forgive(it, &mut decision, path),
         None => return claimed(it, path, now),
     }
     Some(decision.finish())
@@ -65,7 +63,24 @@ pub(super) fn refuse(
         decision.reject(problem.with_digest(&digest));
     }
     decision.remember(&format!("refused/{path}"), &digest);
-    tell::tell(it, decision, Severity::Warning, reason);
+    end_notice(it, decision, path, "the file changed");
+    let cause = tell::tell(it, decision, Severity::Warning, reason);
+    decision.remember(&format!("told-of/{path}"), cause);
+}
+
+/// The document is right again, or gone.
+fn forgive(it: &Board, decision: &mut crate::model::Builder, path: &RelPath) {
+    decision.forget(&format!("refused/{path}"));
+    if it.index.memory.told_of.contains_key(path) {
+        decision.forget(&format!("told-of/{path}"));
+        end_notice(it, decision, path, "the file was put right");
+    }
+}
+
+fn end_notice(it: &Board, decision: &mut crate::model::Builder, path: &RelPath, how: &str) {
+    if let Some(cause) = it.index.memory.told_of.get(path).cloned() {
+        decision.effect(Effect::Resolve { cause, how: how.to_owned() });
+    }
 }
 
 /// The first report whose judgement is not in memory.
@@ -89,7 +104,7 @@ pub(super) fn report_of(it: &Board, id: &TaskId, now: Now) -> Option<Decision> {
 fn judge_report(it: &Board, path: &RelPath, now: Now) -> Option<Decision> {
     let mut decision = it.builder();
     let Some((id, file)) = it.index.report_file(path) else {
-        decision.forget(&format!("refused/{path}"));
+        forgive(it, &mut decision, path);
         return Some(decision.finish());
     };
     let judged = report::parse(&file.bytes, path)
@@ -149,9 +164,10 @@ fn accept(
     let known = moves.to(&id, to, &why);
     known.report = Some(Paper { path: path.clone(), digest: file.digest.clone() });
     known.verified = None;
+    known.told = (to == Status::Blocked).then(|| blocked_cause(it, &id));
     moves.into(decision, Some(row));
     if it.index.memory.refused.contains_key(path) {
-        decision.forget(&format!("refused/{path}"));
+        forgive(it, decision, path);
     }
     propose(it, decision, &id, &report.follow_ups);
     if to == Status::Blocked {
@@ -185,6 +201,11 @@ pub(super) fn propose(
     tell::tell(it, decision, Severity::Notice, reason);
 }
 
+/// What the owner hears when this decision blocks a task.
+pub(super) fn blocked_cause(it: &Board, id: &TaskId) -> Cause {
+    tell::cause(it, "AG-12", &format!("{id} blocked {}", it.index.memory.decisions))
+}
+
 /// AG-12: a blocked task waits for the owner.
 pub(super) fn tell_blocked(
     it: &Board,
@@ -192,7 +213,7 @@ pub(super) fn tell_blocked(
     id: &TaskId,
     why: &str,
 ) {
-    let subject = format!("{id} blocked {}", it.index.memory.decisions);
+    let subject = blocked_cause(it, id).subject;
     let mut reason = Reason::new("AG-12", subject, format!("{id} is blocked: {}", clip(why, 140)));
     reason.did = "It is listed in STATE.md under blocked_tasks; other tasks go on.".to_owned();
     reason.wont = "Nobody works on it until you say so.".to_owned();

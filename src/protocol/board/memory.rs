@@ -31,6 +31,8 @@ pub(super) struct Memory {
     pub(super) state: Option<State>,
     /// Documents that are refused, each with the digest that was judged.
     pub(super) refused: BTreeMap<RelPath, Digest>,
+    /// What the owner was told of these, until they are put right.
+    pub(super) told_of: BTreeMap<RelPath, Cause>,
     pub(super) holds: Vec<Hold>,
     /// The manifest that nobody can work by, and what the owner was told.
     pub(super) frozen: Option<(Digest, Cause)>,
@@ -76,6 +78,9 @@ pub(super) struct Known {
     /// Reports and audits that were taken while we worked on it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) papers: BTreeMap<RelPath, Digest>,
+    /// What the owner was told of it, until it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) told: Option<Cause>,
     /// What we do about it ourselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) work: Option<Work>,
@@ -312,6 +317,7 @@ impl Known {
             verified: None,
             remediates: None,
             papers: BTreeMap::new(),
+            told: None,
             work: None,
         }
     }
@@ -375,13 +381,17 @@ impl Memory {
                 touched.tasks.push(id);
             }
             ("refused", path) => {
-                let path = RelPath::new(path).expect("BUG: a memo in the journal must be readable");
+                let path = read_path(path);
                 match read(value) {
                     Some(digest) => drop(self.refused.insert(path.clone(), digest)),
                     None => drop(self.refused.remove(&path)),
                 }
                 touched.papers.push(path);
             }
+            ("told-of", path) => match read(value) {
+                Some(cause) => drop(self.told_of.insert(read_path(path), cause)),
+                None => drop(self.told_of.remove(&read_path(path))),
+            },
             (other, _) => panic!("BUG: this version does not know the memo `{other}`"),
         }
     }
@@ -395,6 +405,10 @@ impl Memory {
     pub(super) fn is_held(&self) -> bool {
         !self.holds.is_empty()
     }
+}
+
+fn read_path(name: &str) -> RelPath {
+    RelPath::new(name).expect("BUG: a memo in the journal must be readable")
 }
 
 /// A memo that cannot be read means that this version cannot know the truth: freezing is right, guessing is not.

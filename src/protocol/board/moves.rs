@@ -6,7 +6,7 @@ use super::state::{self, Card, Column, LastVerify, RECENT, State};
 use super::table::Status;
 use super::task::{self, Priority};
 use super::{Board, record};
-use crate::model::{Builder, Bytes, Digest, Effect, Event, Now, RelPath, RowId, Seat, clip};
+use crate::model::{Builder, Bytes, Cause, Digest, Effect, Event, Now, RelPath, RowId, Seat, clip};
 use std::collections::BTreeMap;
 
 /// Moves that belong to one decision.
@@ -16,13 +16,16 @@ pub(super) struct Moves<'a> {
     /// New memory of each task that moves.
     tasks: BTreeMap<TaskId, Known>,
     last_verify: Option<LastVerify>,
+    /// What the owner was told of these tasks as they stood before.
+    over: Vec<Cause>,
     /// Files of ours beside a task's own that the target branch is to have.
     also: BTreeMap<RelPath, Digest>,
 }
 
 impl<'a> Moves<'a> {
     pub(super) fn new(it: &'a Board, now: Now) -> Self {
-        Self { it, now, tasks: BTreeMap::new(), last_verify: None, also: BTreeMap::new() }
+        let (tasks, also) = (BTreeMap::new(), BTreeMap::new());
+        Self { it, now, tasks, last_verify: None, over: Vec::new(), also }
     }
 
     /// What is known of a task, to be changed.
@@ -33,6 +36,8 @@ impl<'a> Moves<'a> {
 
     pub(super) fn to(&mut self, id: &TaskId, status: Status, reason: &str) -> &mut Known {
         let now = self.now.wall;
+        let told = self.of(id).told.take();
+        self.over.extend(told);
         let known = self.of(id);
         known.status = status;
         known.since = now;
@@ -64,6 +69,10 @@ impl<'a> Moves<'a> {
         written.extend(self.write_state(decision, &state));
         decision.remember("state", &state);
         self.record(decision, written);
+        for cause in self.over {
+            let how = "the task went on".to_owned();
+            decision.effect(Effect::Resolve { cause, how });
+        }
     }
 
     /// What of this belongs on the target branch: all about a task that comes to its end.

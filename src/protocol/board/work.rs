@@ -382,10 +382,11 @@ impl<'a> Step<'a> {
         let known = moves.to(self.id, Status::Blocked, why);
         known.work =
             Some(Work { stage: Stage::Build, tries: 0, not_before: None, ..self.work.clone() });
+        let subject = format!("{} blocked {}", self.id, self.it.index.memory.decisions);
+        known.told = Some(tell::cause(self.it, rule, &subject));
         remedy::along(&mut moves, self.it, self.work, Status::Blocked, why);
         moves.into(&mut decision, Some("TB4"));
         decision.effect(Effect::Release { tree: self.tree() });
-        let subject = format!("{} blocked {}", self.id, self.it.index.memory.decisions);
         let mut reason =
             Reason::new(rule, subject, format!("{} is blocked: {}", self.id, clip(why, 140)));
         reason.did = if self.work.shared {
@@ -402,8 +403,15 @@ impl<'a> Step<'a> {
     /// Only the owner may go on with it; the work waits where it is.
     pub(super) fn ask_owner(&self, rule: &'static str, why: &str, resolve: String) -> Decision {
         let mut decision = self.it.builder();
-        self.keep(&mut decision, Work { stage: Stage::Owner, said: None, ..self.work.clone() });
         let subject = format!("{} {}", self.id, self.it.index.memory.decisions);
+        let work = Work { stage: Stage::Owner, said: None, ..self.work.clone() };
+        let told = Some(tell::cause(self.it, rule, &subject));
+        let known = Known { work: Some(work), told, ..self.known.clone() };
+        decision.remember(&format!("task/{}", self.id), known);
+        if let Some(cause) = self.known.told.clone() {
+            let how = "it is asked anew".to_owned();
+            decision.effect(Effect::Resolve { cause, how });
+        }
         let mut reason = Reason::new(rule, subject, format!("{}: {}", self.id, clip(why, 160)));
         reason.did =
             format!("Its work is on the branch `{}`; nothing is merged.", self.work.branch);
