@@ -55,11 +55,43 @@ pub(super) struct Index {
     pub(super) commands: Vec<Command>,
 }
 
-/// The bytes of a document that is whole.
+/// A document as it lies there.
 #[derive(Clone, Debug)]
 pub(super) struct Bytes {
     pub(super) bytes: Arc<[u8]>,
+    /// Of the bytes; where there are none to read, of what is there instead.
     pub(super) digest: Digest,
+    /// Why it cannot be read: a link, a pipe, too large (DM-04).
+    pub(super) odd: Option<Box<Rejection>>,
+}
+
+impl Bytes {
+    fn of(file: &FileSeen) -> Option<Self> {
+        match &file.state {
+            FileState::Absent => None,
+            FileState::Whole(whole) => {
+                let (bytes, digest) = (Arc::clone(&whole.bytes), whole.digest.clone());
+                Some(Self { bytes, digest, odd: None })
+            }
+            FileState::Unreadable(odd) => {
+                let found = odd.found.clone();
+                let (bytes, digest) = (Arc::default(), Digest::of(found.as_bytes()));
+                let odd = Rejection::new("DM-04", &file.path, found, &odd.wanted);
+                Some(Self { bytes, digest, odd: Some(Box::new(odd)) })
+            }
+        }
+    }
+
+    /// What it says, unless it cannot be read at all.
+    pub(super) fn read<T>(
+        &self,
+        parse: impl FnOnce(&[u8]) -> Result<T, Vec<Rejection>>,
+    ) -> Result<T, Vec<Rejection>> {
+        match &self.odd {
+            Some(odd) => Err(vec![(**odd).clone()]),
+            None => parse(&self.bytes),
+        }
+    }
 }
 
 /// One task file.
@@ -110,35 +142,31 @@ impl Index {
     }
 
     fn absorb_file(&mut self, file: &FileSeen) {
-        let whole = match &file.state {
-            FileState::Whole(whole) => {
-                Some(Bytes { bytes: Arc::clone(&whole.bytes), digest: whole.digest.clone() })
-            }
-            FileState::Absent | FileState::Unreadable(_) => None,
-        };
+        let there = Bytes::of(file);
         let path = &file.path;
         if is_fixed(path.as_str()) {
             if path.as_str() == manifest::PATH {
-                self.manifest = whole.as_ref().map(|whole| manifest::parse(&whole.bytes));
+                let whole = there.filter(|file| file.odd.is_none());
+                self.manifest = whole.map(|whole| manifest::parse(&whole.bytes));
             }
             self.written.remove(path);
             self.files.insert(path.clone(), file.state.clone());
         } else if path.as_str().starts_with(INBOX) {
-            self.file_task(path, whole);
+            self.file_task(path, there);
         } else if let Some(place) = Place::parse(path.as_str())
             && place.kind == PlaceKind::Report
         {
-            self.file_report(&place.id, path, whole);
+            self.file_report(&place.id, path, there);
         }
     }
 
-    fn file_task(&mut self, path: &RelPath, whole: Option<Bytes>) {
+    fn file_task(&mut self, path: &RelPath, there: Option<Bytes>) {
         let old = self.sheets.remove(path);
         self.forget_links(path, old.as_ref());
         let mut touched: Vec<TaskId> = Vec::new();
         touched.extend(Place::parse(path.as_str()).map(|place| place.id));
-        if let Some(file) = whole {
-            let task = task::parse(&file.bytes, path).map(Box::new);
+        if let Some(file) = there {
+            let task = file.read(|bytes| task::parse(bytes, path)).map(Box::new);
             self.note_links(path, &task);
             self.sheets.insert(path.clone(), Sheet { file, task });
         }
@@ -176,10 +204,10 @@ impl Index {
         }
     }
 
-    fn file_report(&mut self, id: &TaskId, path: &RelPath, whole: Option<Bytes>) {
+    fn file_report(&mut self, id: &TaskId, path: &RelPath, there: Option<Bytes>) {
         let reports = self.reports.entry(id.clone()).or_default();
-        match whole {
-            Some(whole) => drop(reports.insert(path.clone(), whole)),
+        match there {
+            Some(there) => drop(reports.insert(path.clone(), there)),
             None => drop(reports.remove(path)),
         }
         self.assess_report(path);
@@ -241,15 +269,15 @@ impl Index {
             let bytes: Arc<[u8]> = bytes.0.into();
             let digest = Digest::of(&bytes);
             if path.as_str().starts_with(INBOX) {
-                self.file_task(&path, Some(Bytes { bytes, digest }));
+                self.file_task(&path, Some(Bytes { bytes, digest, odd: None }));
             } else if let Some(place) = Place::parse(path.as_str())
                 && place.kind == PlaceKind::Report
             {
-                self.file_report(&place.id, &path, Some(Bytes { bytes, digest }));
+                self.file_report(&place.id, &path, Some(Bytes { bytes, digest, odd: None }));
             } else {
                 // What lies there now is for the next look to say; until then it is what we wrote.
                 self.files.remove(&path);
-                self.written.insert(path, Bytes { bytes, digest });
+                self.written.insert(path, Bytes { bytes, digest, odd: None });
             }
         }
     }

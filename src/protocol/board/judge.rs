@@ -107,7 +107,8 @@ fn judge_report(it: &Board, path: &RelPath, now: Now) -> Option<Decision> {
         forgive(it, &mut decision, path);
         return Some(decision.finish());
     };
-    let judged = report::parse(&file.bytes, path)
+    let judged = file
+        .read(|bytes| report::parse(bytes, path))
         .and_then(|report| objections(it, &id, path, &report).map(|()| report));
     match judged {
         Err(problems) => refuse(it, &mut decision, path, problems),
