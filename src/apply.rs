@@ -150,7 +150,9 @@ impl Hands {
             Effect::Commit(planned) => return self.commit(planned).await,
             Effect::Merge(planned) => return self.merge(planned).await,
             Effect::Worktree(wanted) => self.add_worktree(wanted).await?,
-            Effect::DropWorktree { name } => self.drop_worktree(name, key).await?,
+            Effect::DropWorktree { name, branch } => {
+                self.drop_worktree(name, branch.as_ref(), key).await?;
+            }
             Effect::Ref { name, was, to } => {
                 return self.move_ref(name, was.as_ref(), to.as_ref()).await;
             }

@@ -80,14 +80,24 @@ impl Hands {
     }
 
     /// What is in no commit is kept under a ref first, so that nothing is lost with the folder.
-    pub(super) async fn drop_worktree(&self, name: &str, key: &Key) -> Result<(), ApplyError> {
+    pub(super) async fn drop_worktree(
+        &self,
+        name: &str,
+        branch: Option<&(String, CommitId)>,
+        key: &Key,
+    ) -> Result<(), ApplyError> {
         let main = self.git.as_ref().ok_or(ApplyError::NoGit)?;
         let dir = self.worktree_dir(name)?;
         if let Some(repo) = self.trees.open(main, &dir).await? {
             repo.snapshot(&format!("dropped/{name}-{key}"), None).await?;
         }
         self.trees.forget(&dir).await;
-        Ok(main.drop_worktree(&dir).await?)
+        main.drop_worktree(&dir).await?;
+        if let Some((branch, was)) = branch {
+            // One that has moved holds somebody's work, and stays.
+            main.move_ref(&format!("refs/heads/{branch}"), Some(was), None).await?;
+        }
+        Ok(())
     }
 
     pub(super) async fn merge(&self, planned: &PlannedCommit) -> Result<Applied, ApplyError> {

@@ -78,9 +78,12 @@ pub enum Effect {
     Merge(PlannedCommit),
     /// Makes a worktree of ours on a branch of its own. One that is there stays as it is.
     Worktree(Box<NewWorktree>),
-    /// Takes a worktree of ours away; its branch stays, and what is in no commit is kept as a snapshot.
+    /// Takes a worktree of ours away; what is in no commit is kept as a snapshot.
     DropWorktree {
         name: String,
+        /// Its branch, which goes along unless it has left this commit; `None`: it stays.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch: Option<(String, CommitId)>,
     },
     /// Creates, moves or deletes a ref that is where we think it is; `None`: there is none.
     Ref {
@@ -124,7 +127,7 @@ impl Effect {
             Self::Commit(_) => "committing".to_owned(),
             Self::Merge(planned) => format!("merging into `{}`", planned.branch),
             Self::Worktree(wanted) => format!("making the worktree `{}`", wanted.name),
-            Self::DropWorktree { name } => format!("removing the worktree `{name}`"),
+            Self::DropWorktree { name, .. } => format!("removing the worktree `{name}`"),
             Self::Ref { name, .. } => format!("moving `{name}`"),
             Self::Push { branch, .. } => format!("pushing `{branch}`"),
             Self::Escalate(_) | Self::Resolve { .. } => "recording an escalation".to_owned(),

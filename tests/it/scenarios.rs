@@ -126,7 +126,10 @@ fn show_effect(effect: &Effect) -> String {
             format!("merge     into {}  [{}]", planned.branch, paths.join(", "))
         }
         Effect::Worktree(wanted) => format!("worktree  {} on {}", wanted.name, wanted.branch),
-        Effect::DropWorktree { name } => format!("drop      {name}"),
+        Effect::DropWorktree { name, branch: None } => format!("drop      {name}"),
+        Effect::DropWorktree { name, branch: Some((branch, _)) } => {
+            format!("drop      {name} and `{branch}`")
+        }
         Effect::Ref { name, to, .. } => {
             format!("ref       {name} {}", if to.is_some() { "moved" } else { "deleted" })
         }

@@ -569,7 +569,14 @@ impl World {
                 return wake;
             }
             Effect::Worktree(wanted) => self.add_worktree(wanted),
-            Effect::DropWorktree { name } => drop(self.worktrees.remove(name)),
+            Effect::DropWorktree { name, branch } => {
+                self.worktrees.remove(name);
+                let here =
+                    |(branch, was): &&(String, CommitId)| self.heads.get(branch) == Some(was);
+                if let Some((branch, _)) = branch.as_ref().filter(here) {
+                    self.heads.remove(branch);
+                }
+            }
             Effect::Ref { name, was, to } => {
                 let branch = name.strip_prefix("refs/heads/").unwrap_or(name).to_owned();
                 let found = self.heads.get(&branch);

@@ -353,7 +353,7 @@ pub(super) fn send_back(
         decision.effect(step.event("sent-back", Some(step.seat()), ("why", why)));
     }
     if let Some(check) = step.work.check.as_ref().filter(|_| !step.work.shared) {
-        decision.effect(Effect::DropWorktree { name: check.tree.clone() });
+        decision.effect(check.drop_tree());
     }
     let path = step
         .it

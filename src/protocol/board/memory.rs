@@ -8,8 +8,8 @@ use super::scope::Scope;
 use super::state::State;
 use super::table::Status;
 use crate::model::{
-    Cause, CommitId, Decision, Digest, Memo, Moment, PlannedCommit, RelPath, RunId, Timestamp,
-    TreeId,
+    Cause, CommitId, Decision, Digest, Effect, Memo, Moment, PlannedCommit, RelPath, RunId,
+    Timestamp, TreeId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -188,6 +188,9 @@ pub(super) struct Exit {
 pub(super) struct Check {
     /// The worktree that it runs in.
     pub(super) tree: String,
+    /// Where that tree's branch began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) base: Option<CommitId>,
     /// What will be on the target branch if it passes.
     pub(super) merge: Option<PlannedCommit>,
     pub(super) profile: String,
@@ -201,6 +204,19 @@ pub(super) struct Check {
     pub(super) weakened: Vec<String>,
     pub(super) risks: RiskCheck,
     pub(super) notes: Vec<String>,
+}
+
+impl Check {
+    /// The branch of a check's tree.
+    pub(super) fn branch(tree: &str) -> String {
+        format!("agency/verify/{tree}")
+    }
+
+    /// Nobody works there: its branch goes with its tree.
+    pub(super) fn drop_tree(&self) -> Effect {
+        let branch = self.base.clone().map(|base| (Self::branch(&self.tree), base));
+        Effect::DropWorktree { name: self.tree.clone(), branch }
+    }
 }
 
 impl Work {

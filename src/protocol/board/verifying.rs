@@ -237,14 +237,15 @@ fn prepare(
     let mut decision = step.it.builder();
     let (merge, head) = merge;
     if let Some(old) = &step.work.check {
-        decision.effect(Effect::DropWorktree { name: old.tree.clone() });
+        decision.effect(old.drop_tree());
     }
     let tree = format!("{}-verify-{}", step.work.tree, step.it.index.memory.decisions);
     let base = merge.as_ref().map_or(head, |planned| &planned.id);
-    let wanted = step.worktree(&tree, &format!("agency/verify/{tree}"), base, None);
+    let wanted = step.worktree(&tree, &Check::branch(&tree), base, None);
     decision.effect(Effect::Worktree(Box::new(wanted)));
     let setups = step.it.limits.setup.len();
-    let check = check_of(step, (tree, setups), merge, profile, findings);
+    let base = Some(base.clone());
+    let check = Check { base, ..check_of(step, (tree, setups), merge, profile, findings) };
     step.keep(
         &mut decision,
         Work { stage: Stage::Verify, check: Some(check), ..step.work.clone() },
@@ -267,6 +268,7 @@ pub(super) fn check_of(
     });
     Check {
         tree,
+        base: None,
         merge,
         profile: profile.name,
         commands: if fits { profile.commands } else { Vec::new() },

@@ -463,10 +463,10 @@ impl<'a> Step<'a> {
         let mut decision = self.it.builder();
         decision.effect(Effect::Release { tree: self.tree() });
         if !self.work.shared {
-            decision.effect(Effect::DropWorktree { name: self.work.tree.clone() });
+            decision.effect(Effect::DropWorktree { name: self.work.tree.clone(), branch: None });
         }
         if let Some(check) = self.work.check.as_ref().filter(|_| !self.work.shared) {
-            decision.effect(Effect::DropWorktree { name: check.tree.clone() });
+            decision.effect(check.drop_tree());
         }
         let papers = self.work.papers.clone();
         let known = Known { work: None, papers, ..self.known.clone() };

@@ -283,7 +283,7 @@ pub(super) fn let_go(job: &Job, decision: &mut Builder) {
     decision.forget(&format!("job/{}", job.task));
     decision.effect(Effect::Release { tree: job.tree() });
     if let crate::model::TreeRef::Worktree(name) = job.tree() {
-        decision.effect(Effect::DropWorktree { name });
+        decision.effect(Effect::DropWorktree { name, branch: None });
     }
 }
 

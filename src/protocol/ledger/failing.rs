@@ -44,7 +44,7 @@ pub(super) fn not_its_fault(it: &Ledger, turn: &Turn, ended: &Ended, now: Now) -
 
 /// The worktree goes; what is in no commit is kept by the shell.
 fn clear(decision: &mut Builder, turn: &Turn) {
-    decision.effect(Effect::DropWorktree { name: turn.tree() });
+    decision.effect(Effect::DropWorktree { name: turn.tree(), branch: None });
     decision.effect(Effect::Release { tree: TreeRef::Worktree(turn.tree()) });
 }
 

@@ -30,7 +30,7 @@ fn step(turn: &Turn, moving: Moving) -> Turn {
 /// The worktree goes, and the branch stands where it belongs. Nothing is lost: what is moved away from is kept under a ref.
 fn clean(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
     let mut decision = it.builder();
-    decision.effect(Effect::DropWorktree { name: turn.tree() });
+    decision.effect(Effect::DropWorktree { name: turn.tree(), branch: None });
     decision.effect(Effect::Release { tree: TreeRef::Worktree(turn.tree()) });
     let branch = format!("refs/heads/{}", turn.branch);
     let keep = |kind: &str, commit: &CommitId| Effect::Ref {

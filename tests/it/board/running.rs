@@ -121,6 +121,8 @@ fn tasks_are_built_audited_verified_and_merged() {
     let first = |what: &str| runs.iter().position(|line| line.ends_with(what)).unwrap();
     let (begun, audited) = (format!("builder {}", after.0), format!("auditor {}", plain.0));
     assert!(first(&begun) > first(&audited), "a dependency comes first: {runs:?}");
+    let checks = stage.git(&["branch", "--list", "agency/verify/*"]);
+    assert_eq!(checks, "", "the branches of verified trees go with them");
     assert!(
         stage.git(&["worktree", "list"]).lines().count() <= 2,
         "only the blocked one's tree is left"
@@ -130,6 +132,7 @@ fn tasks_are_built_audited_verified_and_merged() {
     let state = on_main(&stage, ".kodingx/STATE.md").unwrap();
     assert!(state.contains(&format!("blocked_tasks: [\"{}\"]", blocked.0)), "{state}");
     stage.ok(&["task", "unblock", &blocked.0, "--reason", "granted"]);
+    assert_eq!(stage.escalation("AG-12").unwrap()["state"], "resolved");
     assert_eq!(stage.agency(&["check"]).code, 0, "{}", stage.agency(&["check"]).out);
 }
 
