@@ -66,7 +66,9 @@ impl Workspace {
     /// Once a day, beside the work.
     pub(super) fn clear_old_runs(&mut self) {
         let now = clock::now();
-        if self.cleared.is_some_and(|at| now.ticks.since(at) < CLEAR_EVERY) {
+        let lately = self.cleared.is_some_and(|at| now.ticks.since(at) < CLEAR_EVERY);
+        // Of a repository that is not ours, nothing goes.
+        if lately || self.closed.is_some() {
             return;
         }
         self.cleared = Some(now.ticks);
