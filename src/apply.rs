@@ -150,9 +150,7 @@ impl Hands {
             Effect::Commit(planned) => return self.commit(planned).await,
             Effect::Merge(planned) => return self.merge(planned).await,
             Effect::Worktree(wanted) => self.add_worktree(wanted).await?,
-            Effect::DropWorktree { name, branch } => {
-                self.drop_worktree(name, branch.as_ref(), key).await?;
-            }
+            Effect::DropWorktree { name, branch } => self.drop_tree(name, branch, key).await?,
             Effect::Ref { name, was, to } => {
                 return self.move_ref(name, was.as_ref(), to.as_ref()).await;
             }

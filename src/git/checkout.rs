@@ -18,6 +18,7 @@ const SIGNS: &[(&str, Busy)] = &[
     ("REVERT_HEAD", Busy::Revert),
     ("BISECT_LOG", Busy::Bisect),
     ("index.lock", Busy::IndexLock),
+    ("HEAD.lock", Busy::HeadLock),
 ];
 
 /// Branch and head commit.
@@ -51,8 +52,16 @@ impl Repo {
             Some(stand) => stand,
             None => self.ask_head().await?,
         };
-        let (busy, busy_since) = self.busy().unzip();
+        let locked = || self.locked(branch.as_deref()?);
+        let (busy, busy_since) = self.busy().or_else(locked).unzip();
         Ok(Checkout { branch, head, busy, busy_since })
+    }
+
+    /// Outside of the folder whose stamp says that all is calm.
+    fn locked(&self, branch: &str) -> Option<(Busy, Timestamp)> {
+        let name = names::branch_ref(branch).ok()?;
+        let lock = self.0.common_dir.join(format!("{name}.lock"));
+        Some((Busy::BranchLock, lock.symlink_metadata().ok()?.modified().ok()?.into()))
     }
 
     /// What is under way, and since when.

@@ -3,6 +3,7 @@
 use super::{BlobId, CommitId, Digest, Now, RelPath, Timestamp, TreeId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One watched file as it was when we last looked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,32 @@ pub struct Checkout {
     pub busy_since: Option<Timestamp>,
 }
 
+impl Checkout {
+    /// Why `what`, which belongs to this branch, must wait; `None`: the branch is checked out and at rest (DESIGN §3, *away*).
+    pub fn away_from(&self, branch: &str, what: &str) -> Option<String> {
+        if let Some(busy) = self.busy {
+            return Some(busy.words().to_owned());
+        }
+        match &self.branch {
+            Some(here) if here == branch => None,
+            Some(here) => Some(format!("HEAD is on `{here}`, {what} belongs to `{branch}`")),
+            None => Some(format!("HEAD is detached, {what} belongs to `{branch}`")),
+        }
+    }
+
+    /// How long what is under way must still last before it is worth a word; `None`: it is now, or nothing is.
+    pub fn busy_left(&self, patience: Duration, now: Now) -> Option<Duration> {
+        let since = self.busy_since.filter(|_| self.busy.is_some())?;
+        let left = patience.checked_sub((now.wall - since).to_std().unwrap_or_default());
+        left.filter(|left| !left.is_zero())
+    }
+
+    /// A lock of git's lies there.
+    pub fn is_locked(&self) -> bool {
+        self.busy.is_some_and(Busy::is_lock)
+    }
+}
+
 /// Something of the owner's is under way in the checkout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -61,6 +88,9 @@ pub enum Busy {
     Revert,
     Bisect,
     IndexLock,
+    HeadLock,
+    /// Of the branch that is checked out.
+    BranchLock,
 }
 
 impl Busy {
@@ -72,6 +102,18 @@ impl Busy {
             Self::Revert => "a revert is under way",
             Self::Bisect => "a bisect is under way",
             Self::IndexLock => "`index.lock` lies in the git directory",
+            Self::HeadLock => "`HEAD.lock` lies in the git directory",
+            Self::BranchLock => {
+                "the `.lock` of the branch lies in `refs/heads` of the git directory"
+            }
+        }
+    }
+
+    /// A file that every writing git has for a moment, and that a killed one leaves for good.
+    pub fn is_lock(self) -> bool {
+        match self {
+            Self::IndexLock | Self::HeadLock | Self::BranchLock => true,
+            Self::Merge | Self::Rebase | Self::CherryPick | Self::Revert | Self::Bisect => false,
         }
     }
 }

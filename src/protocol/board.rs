@@ -6,6 +6,7 @@
 pub mod adapters;
 pub mod artifact;
 mod auditing;
+mod away;
 mod building;
 pub mod check;
 mod command;
@@ -200,8 +201,8 @@ impl Protocol for Board {
             if words.is_empty() { "no task yet".to_owned() } else { words.join(" · ") };
         if let Some(held) = &held {
             summary = format!("{summary} · held: {held}");
-        } else if self.is_away() {
-            summary = format!("{summary} · away: another branch is checked out");
+        } else if let Some(why) = away::reason(self) {
+            summary = format!("{summary} · away: {why}");
         }
         if !index.memory.refused.is_empty() {
             summary = format!("{summary} · {} refused", index.memory.refused.len());

@@ -6,6 +6,7 @@
 mod act;
 mod add;
 mod announce;
+mod away;
 mod baseline;
 mod board;
 mod branch;

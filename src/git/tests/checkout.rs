@@ -103,6 +103,8 @@ async fn what_is_under_way_is_seen() {
         ("REVERT_HEAD", Busy::Revert),
         ("BISECT_LOG", Busy::Bisect),
         ("index.lock", Busy::IndexLock),
+        ("HEAD.lock", Busy::HeadLock),
+        ("refs/heads/main.lock", Busy::BranchLock),
         ("rebase-merge/done", Busy::Rebase),
         ("rebase-apply/next", Busy::Rebase),
     ];

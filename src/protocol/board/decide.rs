@@ -2,18 +2,19 @@
 
 use super::memory::WayOut;
 use super::tell::{self, Reason};
-use super::{Board, command, judge, manifest, record, tamper, work};
+use super::{Board, away, command, judge, manifest, record, tamper, work};
 use crate::model::{Builder, Deadline, Decision, Effect, FileState, Now, Severity};
 
 pub(super) fn decide(it: &Board, now: Now) -> Decision {
     if it.index.is_busy() {
         return Decision::default();
     }
-    let duties: [fn(&Board, Now) -> Option<Decision>; 9] = [
+    let duties: [fn(&Board, Now) -> Option<Decision>; 10] = [
         command::answer,
         stranger,
         failure,
         frozen,
+        away::look,
         tamper::repair,
         judge::task_file,
         judge::report,
@@ -110,6 +111,7 @@ fn failure(it: &Board, now: Now) -> Option<Decision> {
 fn deadline(it: &Board, now: Now) -> Option<Deadline> {
     it.index.memory.ours.as_ref()?;
     let soon = Deadline::earlier(tamper::deadline(it, now), work::deadline(it, now));
+    let soon = Deadline::earlier(soon, away::deadline(it, now));
     Deadline::earlier(soon, record::deadline(it, now))
 }
 
@@ -120,10 +122,7 @@ impl Board {
 
     /// The owner is on another branch, or in the middle of something: nothing is judged.
     pub(super) fn is_away(&self) -> bool {
-        let (Some(checkout), Some(ours)) = (&self.index.checkout, &self.index.memory.ours) else {
-            return false;
-        };
-        checkout.busy.is_some() || (ours.branch.is_some() && checkout.branch != ours.branch)
+        away::reason(self).is_some()
     }
 
     pub(super) fn is_frozen(&self) -> Option<String> {

@@ -38,6 +38,8 @@ pub(super) struct Memory {
     pub(super) frozen: Option<(Digest, Cause)>,
     /// Since when something else lies in the place of STATE.md, while we wait whether it stays.
     pub(super) suspect: Option<Timestamp>,
+    /// What the owner was told of what is in the way, while it is.
+    pub(super) away: Option<Cause>,
     /// What the owner was told once and for all, by what it is about.
     pub(super) told: BTreeMap<String, String>,
     /// Requests of builders that wait for the owner (AG-30).
@@ -404,6 +406,7 @@ impl Memory {
                 }
                 touched.papers.push(path);
             }
+            ("away", _) => self.away = read(value),
             ("told-of", path) => match read(value) {
                 Some(cause) => drop(self.told_of.insert(read_path(path), cause)),
                 None => drop(self.told_of.remove(&read_path(path))),

@@ -3,7 +3,7 @@
 use super::keeper::Codifica;
 use super::memory::Stage;
 use super::tell::{self, Word};
-use super::{FILE, command, dispatch, draft, finish, history, watchful};
+use super::{FILE, away, command, dispatch, draft, finish, history, watchful};
 use crate::model::{Deadline, Decision, Effect, FailureKind, Moment, Now, RunId};
 
 pub(super) fn decide(it: &Codifica, now: Now) -> Decision {
@@ -11,7 +11,7 @@ pub(super) fn decide(it: &Codifica, now: Now) -> Decision {
         return Decision::default();
     }
     // What is committed is judged before anything is believed of it.
-    let duties: [fn(&Codifica, Now) -> Option<Decision>; 9] = [
+    let duties: [fn(&Codifica, Now) -> Option<Decision>; 10] = [
         command::answer,
         failure,
         unknown,
@@ -20,6 +20,7 @@ pub(super) fn decide(it: &Codifica, now: Now) -> Decision {
         finish::look_at_ends,
         draft::look,
         watchful::look,
+        away::look,
         dispatch::go_on,
     ];
     let decision = duties.iter().find_map(|duty| duty(it, now)).unwrap_or_default();
@@ -128,6 +129,7 @@ fn deadline(it: &Codifica, now: Now) -> Option<Deadline> {
         .values()
         .filter(|rest| rest.failures < dispatch::CLAIM_TRIES || rest.head.as_ref() != head);
     let moments = jobs.chain(rests.map(|rest| rest.not_before)).chain(draft);
+    let moments = moments.chain(away::deadline(it, now));
     let left = moments.filter_map(|moment: Moment| moment.left(now)).min()?;
     Some(Deadline { at: now.ticks.after(left), why: "try again" })
 }

@@ -115,6 +115,11 @@ fn drop_job(it: &Codifica, job: &Job) -> Decision {
 }
 
 /// The first free agent with something to do. One claim at a time: each looks at what the one before has left.
+/// Some agent could be given a task.
+pub(super) fn is_wanted(it: &Codifica, board: &Board) -> bool {
+    it.roster(board).iter().any(|agent| next(board, agent).is_ok())
+}
+
 fn take_one(it: &Codifica, board: &Board, now: Now) -> Option<Decision> {
     if it.index.memory.uses_main() {
         return None;

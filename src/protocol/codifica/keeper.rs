@@ -6,7 +6,7 @@ use super::index::Index;
 use super::scope::IMAGES;
 use super::task::Glance;
 use super::words::{Actor, Owner, State};
-use super::{FILE, NAME, STATE_MAX, decide};
+use super::{FILE, NAME, STATE_MAX, away, decide};
 use crate::model::{
     Builder, Decision, Interest, Now, RelPath, Shape, Wake, WatchedFile, WatchedTree,
 };
@@ -127,6 +127,8 @@ impl Protocol for Codifica {
         };
         if let Some(held) = &held {
             summary = format!("{summary} · held: {held}");
+        } else if let Some(why) = away::reason(self) {
+            summary = format!("{summary} · away: {why}");
         } else if !at_work.is_empty() {
             summary = format!("{summary} · {}", at_work.join(", "));
         }

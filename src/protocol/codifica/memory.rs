@@ -26,6 +26,8 @@ pub(super) struct Memory {
     pub(super) draft: Option<Draft>,
     /// The images on record, by path: their marks.
     pub(super) images: BTreeMap<String, String>,
+    /// What the owner was told of what is in the way, while it is.
+    pub(super) away: Option<Cause>,
     /// Rises with each `resume`, so that a cause that comes back is a new one.
     pub(super) epoch: u64,
 }
@@ -148,6 +150,7 @@ impl Memory {
                 "noting" => self.noting = read(value),
                 "holds" => self.holds = read(value).unwrap_or_default(),
                 "draft" => self.draft = read(value),
+                "away" => self.away = read(value),
                 "epoch" => self.epoch = read(value).unwrap_or_default(),
                 _ => {}
             },

@@ -3,11 +3,14 @@
 
 use super::Handoff;
 use super::hold::{self, Reason};
-use crate::model::{Busy, Checkout, Decision, Effect, Now, Severity};
+use crate::model::{Busy, Decision, Effect, Now, Severity};
 use std::time::Duration;
 
 /// A commit with an editor open takes its time; a lock that nobody holds stays for good.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+const KILLED: &str =
+    "A git that was killed leaves its lock, and every later git that writes here fails over it.";
 
 /// What keeps the next agent from starting.
 pub(super) fn in_the_way(it: &Handoff) -> Option<Busy> {
@@ -16,10 +19,7 @@ pub(super) fn in_the_way(it: &Handoff) -> Option<Busy> {
 
 /// How long until the owner is told.
 pub(super) fn patience(it: &Handoff, now: Now) -> Option<Duration> {
-    let Checkout { busy, busy_since, .. } = it.index.checkout.as_ref()?;
-    let lasts = now.wall - (*busy_since)?;
-    let left = PATIENCE.checked_sub(lasts.to_std().unwrap_or_default());
-    left.filter(|left| busy.is_some() && !left.is_zero())
+    it.index.checkout.as_ref()?.busy_left(PATIENCE, now)
 }
 
 /// One message when it lasts, one resolution when it is over.
@@ -44,9 +44,11 @@ fn tell(it: &Handoff, busy: Busy) -> Decision {
     let why = busy.words();
     let mut reason = Reason::new("HO-11", why, format!("no agent can start: {why}"));
     let (what, resolve) = match busy {
-        Busy::IndexLock => (
-            "A git that was killed leaves `.git/index.lock`, and every later git in this tree fails over it.",
-            "rm .git/index.lock (if no git of yours is at work here)",
+        Busy::IndexLock => (KILLED, "rm .git/index.lock (if no git of yours is at work here)"),
+        Busy::HeadLock => (KILLED, "rm .git/HEAD.lock (if no git of yours is at work here)"),
+        Busy::BranchLock => (
+            KILLED,
+            "rm .git/refs/heads/BRANCH.lock, of the branch that is checked out (if no git of yours is at work here)",
         ),
         Busy::Merge | Busy::Rebase | Busy::CherryPick | Busy::Revert | Busy::Bisect => (
             "Somebody began this in the tree that the agents work in.",

@@ -5,7 +5,7 @@ use super::{
     hold::{self, Reason},
     memory::WayOut,
 };
-use crate::model::{Busy, Checkout, Decision, Effect, Fact, Now, Query, Severity};
+use crate::model::{Decision, Effect, Fact, Now, Query, Severity};
 use std::time::Duration;
 
 pub(super) fn is_away(it: &ReviewLoop) -> bool {
@@ -15,29 +15,17 @@ pub(super) fn is_away(it: &ReviewLoop) -> bool {
 /// Why the owner counts as away, in words.
 fn reason(it: &ReviewLoop) -> Option<String> {
     let anchor = it.index.memory.anchor.as_ref()?;
-    let Checkout { branch, busy, .. } = it.index.checkout.as_ref()?;
-    if let Some(busy) = busy {
-        return Some(busy.words().to_owned());
-    }
-    match branch {
-        Some(branch) if *branch == anchor.branch => None,
-        Some(branch) => {
-            Some(format!("HEAD is on `{branch}`, the loop belongs to `{}`", anchor.branch))
-        }
-        None => Some(format!("HEAD is detached, the loop belongs to `{}`", anchor.branch)),
-    }
+    it.index.checkout.as_ref()?.away_from(&anchor.branch, "the loop")
 }
 
-/// Every `git status` of an editor makes an `index.lock` for a moment; only one that stays is worth a word.
+/// Every `git status` of an editor makes an `index.lock` for a moment, and every commit three locks; only one that stays is worth a
+/// word.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long until the owner counts as away for long enough to be told.
 pub(super) fn patience(it: &ReviewLoop, now: Now) -> Option<Duration> {
-    let checkout = it.index.checkout.as_ref()?;
-    let since = checkout.busy_since.filter(|_| checkout.busy == Some(Busy::IndexLock))?;
-    LOCK_PATIENCE
-        .checked_sub((now.wall - since).to_std().unwrap_or_default())
-        .filter(|left| !left.is_zero())
+    let checkout = it.index.checkout.as_ref().filter(|checkout| checkout.is_locked())?;
+    checkout.busy_left(LOCK_PATIENCE, now)
 }
 
 /// One notice when the owner leaves, one resolution when they are back, and a look at what the branch became.

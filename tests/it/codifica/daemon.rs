@@ -406,3 +406,26 @@ fn an_agent_that_leaves_its_task_is_tried_again_and_then_told() {
         stage.daemon_log()
     );
 }
+
+// covers: CD-08
+#[test]
+fn a_lock_that_a_killed_git_left_is_told_and_work_goes_on_when_it_is_gone() {
+    let stage = daemon_stage(CONFIG, "", &[task("FEAT-1", "")]);
+    stage.ok(&["adopt"]);
+    let lock = stage.repo().join(".git/index.lock");
+    std::fs::write(&lock, "").unwrap();
+    let minutes_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(120);
+    std::fs::File::open(&lock).unwrap().set_modified(minutes_ago).unwrap();
+    run_once(&stage);
+    let away = told(&stage, "CD-08");
+    assert_eq!(
+        (away.len(), &away[0]["severity"], &away[0]["state"]),
+        (1, &"warning".into(), &"open".into())
+    );
+    assert!(stage.ok(&["status"]).contains("away: `index.lock` lies in the git directory"));
+    assert!(stage.started().is_empty());
+    std::fs::remove_file(&lock).unwrap();
+    run_once(&stage);
+    assert_eq!(told(&stage, "CD-08")[0]["state"], "resolved");
+    assert_eq!(stage.started().len(), 1);
+}

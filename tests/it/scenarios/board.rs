@@ -94,6 +94,8 @@ enum Step {
     Verb(Verb),
     /// The owner checks out another branch.
     Checkout(String),
+    /// Something is under way in the owner's checkout from now on, or nothing any more.
+    Busy(Option<Busy>),
     /// Seconds.
     Pass(u64),
 }
@@ -303,6 +305,10 @@ fn play(world: &mut World, step: &Step) {
             let head = world.heads["main"].clone();
             world.heads.entry(branch.clone()).or_insert(head);
             world.branch = Some(branch.clone());
+        }
+        Step::Busy(busy) => {
+            world.busy = *busy;
+            world.busy_since = busy.map(|_| world.now.wall);
         }
         Step::Pass(seconds) => world.pass(Duration::from_secs(*seconds)),
     }
