@@ -110,16 +110,8 @@ impl Hands {
         let root = &self.places.root;
         match &keyed.effect {
             Effect::Replace { path, bytes, seen } => {
-                let (quarantine, mut unsynced) = (&self.quarantine, self.unsynced());
-                store::replace(
-                    root,
-                    path,
-                    &bytes.0,
-                    seen.as_ref(),
-                    quarantine,
-                    key,
-                    &mut unsynced,
-                )?;
+                let (bytes, shelf, mut unsynced) = (&bytes.0, &self.quarantine, self.unsynced());
+                store::replace(root, path, bytes, seen.as_ref(), shelf, key, &mut unsynced)?;
             }
             Effect::Create { path, bytes, under, start } => {
                 return self.create(path, &bytes.0, under, start);
@@ -150,7 +142,9 @@ impl Hands {
             Effect::Commit(planned) => return self.commit(planned).await,
             Effect::Merge(planned) => return self.merge(planned).await,
             Effect::Worktree(wanted) => self.add_worktree(wanted).await?,
-            Effect::DropWorktree { name, branch } => self.drop_tree(name, branch, key).await?,
+            Effect::DropWorktree { name, branch } => {
+                self.drop_worktree(name, branch.as_ref(), key).await?;
+            }
             Effect::Ref { name, was, to } => {
                 return self.move_ref(name, was.as_ref(), to.as_ref()).await;
             }

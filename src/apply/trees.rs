@@ -80,10 +80,10 @@ impl Hands {
     }
 
     /// What is in no commit is kept under a ref first, so that nothing is lost with the folder.
-    pub(super) async fn drop_tree(
+    pub(super) async fn drop_worktree(
         &self,
         name: &str,
-        branch: &Option<(String, CommitId)>,
+        branch: Option<&(String, CommitId)>,
         key: &Key,
     ) -> Result<(), ApplyError> {
         let main = self.git.as_ref().ok_or(ApplyError::NoGit)?;
