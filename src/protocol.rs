@@ -1,6 +1,7 @@
 //! The seam: how a protocol plugs in. Pure: no IO, no clock, no environment.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod away;
 pub mod board;
 pub mod codifica;
 pub mod handoff;

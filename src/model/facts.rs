@@ -1,6 +1,7 @@
 //! What the shell tells the pure part about the world. Facts are never decisions.
 
 use super::{BlobId, CommitId, Digest, Now, RelPath, Timestamp, TreeId};
+use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,8 +69,11 @@ impl Checkout {
     /// How long what is under way must still last before it is worth a word; `None`: it is now, or nothing is.
     pub fn busy_left(&self, patience: Duration, now: Now) -> Option<Duration> {
         let since = self.busy_since.filter(|_| self.busy.is_some())?;
-        let left = patience.checked_sub((now.wall - since).to_std().unwrap_or_default());
-        left.filter(|left| !left.is_zero())
+        let patience = TimeDelta::from_std(patience).unwrap_or(TimeDelta::MAX);
+        let left = patience.checked_add(&(since - now.wall))?;
+        // A stamp from far in the future would put it off for good.
+        let lasts = left > TimeDelta::zero() && left - patience <= patience;
+        left.to_std().ok().filter(|_| lasts)
     }
 
     /// A lock of git's lies there.
@@ -210,4 +214,25 @@ pub enum Fact {
     GitHeld(String),
     /// The question could not be answered; the words say why.
     Unknown(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Ticks;
+
+    #[test]
+    fn a_lock_is_waited_for_until_it_is_old_and_never_for_good() {
+        let wall = Timestamp::UNIX_EPOCH + TimeDelta::days(1000);
+        let left = |age: i64| {
+            let busy_since = Some(wall - TimeDelta::seconds(age));
+            let busy = Some(Busy::HeadLock);
+            let checkout = Checkout { branch: None, head: None, busy, busy_since };
+            let left = checkout.busy_left(Duration::from_secs(60), Now { wall, ticks: Ticks(0) });
+            left.map(|left| left.as_secs())
+        };
+        assert_eq!([left(0), left(59), left(60), left(3600)], [Some(60), Some(1), None, None]);
+        assert_eq!(left(-5), Some(65), "another machine's clock may be a little ahead");
+        assert_eq!(left(-86_400 * 365), None, "a stamp that somebody set puts off nothing");
+    }
 }
