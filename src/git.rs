@@ -2,30 +2,38 @@
 //! checkout. It decides nothing, never moves the owner's HEAD, and writes files of the owner's work tree only when a merge
 //! moves the branch that is checked out there.
 
+mod branch;
 mod checkout;
 mod child;
 mod command;
 mod commit;
 mod diff;
 mod error;
+mod ground;
 mod grow;
 mod guard;
 mod history;
 mod ignored;
+mod index;
 mod merge;
 mod names;
 mod objects;
+mod patterns;
 mod peek;
 mod plan;
 mod publish;
 mod push;
 mod recent;
 mod refs;
+mod scan;
 mod snapshot;
+mod stage;
 #[cfg(test)]
 mod tests;
+mod told;
 mod touches;
 mod tree;
+mod verdicts;
 mod worktree;
 
 pub use command::Options;
@@ -85,6 +93,11 @@ impl ObjectFormat {
     /// The id that stands for "no object".
     fn zeros(self) -> String {
         "0".repeat(self.empty_tree().len())
+    }
+
+    /// In bytes.
+    fn id_len(self) -> usize {
+        self.empty_tree().len() / 2
     }
 }
 

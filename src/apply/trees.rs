@@ -21,6 +21,7 @@ impl Trees {
             return Ok(Some(repo.clone()));
         }
         let opened = if dir.exists() { main.beside(dir).await? } else { None };
+        opened.iter().for_each(Repo::clear_left_lock);
         known.extend(opened.iter().map(|repo| (dir.to_owned(), repo.clone())));
         Ok(opened)
     }

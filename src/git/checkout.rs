@@ -36,14 +36,23 @@ impl HeadSeen {
     }
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
+pub(super) fn stamp(path: &Path) -> Option<Stamp> {
     path.metadata().ok().map(|meta| Stamp::of(&meta))
 }
 
-/// The coarsest clocks of file systems count in two seconds.
-fn is_old(stamp: Option<Stamp>, now: Timestamp) -> bool {
-    let changed = stamp.map(|stamp| stamp.mtime_ns.max(stamp.ctime_ns));
-    changed.is_none_or(|at| now - Timestamp::from_timestamp_nanos(at) >= TimeDelta::seconds(2))
+pub(super) fn is_old(stamp: Option<Stamp>, now: Timestamp) -> bool {
+    let times = stamp.map(|stamp| [stamp.mtime_ns, stamp.ctime_ns]);
+    let second = TimeDelta::seconds(1).num_nanoseconds().unwrap_or(i64::MAX);
+    let settled = |at: &i64| is_settled(at.div_euclid(second), at.rem_euclid(second), now);
+    times.is_none_or(|times| times.iter().all(settled))
+}
+
+/// A file that changed at this time cannot change again without another time. The coarsest clocks of file systems count in two
+/// seconds; one that counts parts of a second counts at least hundredths.
+pub(super) fn is_settled(seconds: i64, part_ns: i64, now: Timestamp) -> bool {
+    let tick_ms = if part_ns == 0 { 2_000 } else { 50 };
+    let at_ms = seconds.saturating_mul(1_000).saturating_add(part_ns / 1_000_000);
+    now.timestamp_millis().saturating_sub(at_ms) > tick_ms
 }
 
 impl Repo {

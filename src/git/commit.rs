@@ -3,6 +3,8 @@
 
 use super::objects::Kind;
 use super::plan::{message_text, signature};
+use super::snapshot::Seed;
+use super::told::Told;
 use super::{Call, GitError, Repo, names};
 use crate::model::{Change, CommitId, PlannedCommit};
 use std::collections::BTreeSet;
@@ -31,6 +33,25 @@ pub enum Committed {
     },
 }
 
+/// What became of the owner's index.
+#[derive(Clone, Copy)]
+enum Refreshed {
+    Done,
+    /// And it is known which one it was and which it is.
+    Known {
+        was: Seed,
+        is: Seed,
+    },
+    /// It was locked all the time.
+    Stale,
+}
+
+impl Refreshed {
+    fn is_stale(self) -> bool {
+        matches!(self, Self::Stale)
+    }
+}
+
 impl Repo {
     /// Doing it again changes nothing more, and finishes what a crash cut short.
     pub async fn commit(&self, planned: &PlannedCommit) -> Result<Committed, GitError> {
@@ -49,9 +70,13 @@ impl Repo {
             self.make_again(planned).await?;
             self.move_branch(planned).await?;
         }
-        let index_stale = self.refresh_index(&planned.branch, &planned.changes).await?;
-        self.0.recent.lock().await.committed(planned);
-        Ok(Committed::Done { index_stale })
+        let refreshed = self.refresh_index(&planned.branch, &planned.changes).await?;
+        let mut recent = self.0.recent.lock().await;
+        recent.committed(planned);
+        if let Refreshed::Known { was, is } = refreshed {
+            recent.reseeded(was, is);
+        }
+        Ok(Committed::Done { index_stale: refreshed.is_stale() })
     }
 
     async fn not_at_parent(
@@ -65,7 +90,7 @@ impl Repo {
         // Commits on top of ours are somebody else's, and so is the index since.
         let index_stale = if found.as_ref() == Some(&planned.id) {
             let missed = self.missed_in_index(planned).await?;
-            self.refresh_index(&planned.branch, &missed).await?
+            self.refresh_index(&planned.branch, &missed).await?.is_stale()
         } else {
             false
         };
@@ -74,8 +99,14 @@ impl Repo {
 
     /// Compare-and-swap of the branch; the plan's own ref has done its work then.
     pub(super) async fn move_branch(&self, planned: &PlannedCommit) -> Result<(), GitError> {
+        self.guarded()?.check()?;
         let branch = names::branch_ref(&planned.branch)?;
         let kept = names::planned_ref(&planned.branch)?;
+        if self.swap_branch(planned) {
+            // One that the owner packed meanwhile only keeps what the branch keeps as well.
+            std::fs::remove_file(self.0.common_dir.join(kept)).ok();
+            return Ok(());
+        }
         let id = names::object(planned.id.as_str())?;
         let zeros = self.0.format.zeros();
         let parent = planned.parent.as_ref().map_or(zeros.as_str(), CommitId::as_str);
@@ -100,31 +131,31 @@ impl Repo {
         &self,
         planned: &PlannedCommit,
     ) -> Result<Vec<Change>, GitError> {
-        let parent = planned.parent.as_ref().map_or(self.0.format.empty_tree(), CommitId::as_str);
-        let touched = self.diff_index(parent, &self.0.git_dir.join("index")).await?;
-        let touched: BTreeSet<_> = touched.into_iter().map(|change| change.path).collect();
+        let parent = self.object_of(planned.parent.as_ref());
+        let touched = self.diff_index(parent, &self.owners_index()).await?;
+        let touched: BTreeSet<_> = touched.into_iter().map(|found| found.path).collect();
         let changes = planned.changes.iter();
         Ok(changes.filter(|change| !touched.contains(&change.path)).cloned().collect())
     }
 
-    /// True if the index was locked all the time.
-    async fn refresh_index(&self, branch: &str, changes: &[Change]) -> Result<bool, GitError> {
+    async fn refresh_index(&self, branch: &str, changes: &[Change]) -> Result<Refreshed, GitError> {
         if changes.is_empty() || self.checkout().await?.branch.as_deref() != Some(branch) {
-            return Ok(false);
+            return Ok(Refreshed::Done);
         }
-        let lock = self.0.git_dir.join("index.lock");
         let give_up = Instant::now() + self.0.git.index_wait();
         loop {
-            let locked = lock.symlink_metadata().is_ok();
-            if !locked {
-                match self.update_index(changes).await {
+            match self.tell_index(changes)? {
+                Told::Done { was, is: Some(is) } => return Ok(Refreshed::Known { was, is }),
+                Told::Done { is: None, .. } => return Ok(Refreshed::Done),
+                Told::NotPlain => match self.update_index(changes).await {
                     // Somebody was faster at the lock.
                     Err(GitError::Refused { said, .. }) if said.contains("index.lock") => {}
-                    done => return done.map(|()| false),
-                }
+                    done => return done.map(|()| Refreshed::Done),
+                },
+                Told::Locked => {}
             }
             if Instant::now() >= give_up {
-                return Ok(true);
+                return Ok(Refreshed::Stale);
             }
             sleep(LOCK_LOOK).await;
         }

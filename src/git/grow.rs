@@ -59,7 +59,7 @@ impl Repo {
             let asked = self.objects(&packed, TREES_MAX).await?;
             missing.zip(asked).for_each(|(missing, bytes)| *missing = Some(bytes));
         }
-        let id_len = self.0.format.zeros().len() / 2;
+        let id_len = self.0.format.id_len();
         let parse = |bytes: Vec<u8>| {
             Tree::parse(&bytes, id_len).ok_or_else(|| GitError::odd_output("cat-file", &bytes))
         };

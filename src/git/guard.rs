@@ -21,9 +21,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vault::{Contents, Vault};
 
-/// A stamp must be this old before it stands for the file's contents, in seconds.
-const STAMP_AGE: i64 = 2;
-
 pub(super) struct Guard {
     site: Site,
     git: Git,
@@ -161,9 +158,8 @@ fn the_first(mut changes: Vec<String>) -> Vec<String> {
 }
 
 fn is_current(reading: &Reading) -> bool {
-    let now = crate::clock::wall().timestamp();
     let same = |(path, stamp): &(PathBuf, stamp::Stamp)| {
-        stamp.is_older_than(STAMP_AGE, now) && stamp::Stamp::of(path) == *stamp
+        stamp.is_settled(reading.at) && stamp::Stamp::of(path) == *stamp
     };
     reading.stamps.iter().all(same)
 }

@@ -2,6 +2,9 @@
 
 use super::{Call, GitError, Repo, names};
 use crate::model::RelPath;
+use std::collections::BTreeSet;
+
+const HERE: &str = "./";
 
 impl Repo {
     /// Those of these paths that are ignored.
@@ -18,5 +21,21 @@ impl Repo {
         let output = self.git(call).await?;
         let found = output.stdout.split(|&byte| byte == 0).filter(|path| !path.is_empty());
         found.map(names::rel_path).collect()
+    }
+
+    /// Those of these names that the patterns match, whatever git follows.
+    pub(super) async fn matched<'a>(
+        &self,
+        paths: impl Iterator<Item = &'a str>,
+    ) -> Result<BTreeSet<String>, GitError> {
+        // A name that begins with a colon would be a pattern.
+        let lines = paths.flat_map(|path| format!("{HERE}{path}\0").into_bytes()).collect();
+        let call = Call::local("check-ignore").args(["-z", "--stdin", "--no-index"]);
+        let output = self.git(call.stdin(lines).fine(&[0, 1])).await?;
+        let found = output.stdout.split(|&byte| byte == 0).filter_map(|path| {
+            let path = std::str::from_utf8(path).ok()?.strip_prefix(HERE)?;
+            Some(path.to_owned())
+        });
+        Ok(found.collect())
     }
 }

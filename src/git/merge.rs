@@ -187,7 +187,7 @@ impl Repo {
 
     /// What would be lost or is locked, in git's own words.
     async fn in_the_way(&self, planned: &PlannedCommit) -> Result<Option<String>, GitError> {
-        if self.0.git_dir.join("index.lock").symlink_metadata().is_ok() {
+        if self.index_lock().symlink_metadata().is_ok() {
             return Ok(Some("`index.lock` lies in the git directory".to_owned()));
         }
         // On a copy: this is asked again and again while the owner works, and each would lock their index.

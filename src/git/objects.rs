@@ -17,6 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A larger object is left to git.
 const READ_MAX: u64 = 16 * 1024 * 1024;
+/// What is no longer than this takes a block of the disk in any case. To compress it would save nothing and take longer than to
+/// write it.
+const BLOCK: usize = 4096 - 16;
 /// Git's own name for a file on its way in: its clean-up knows what to do with one that was left.
 const TEMPORARY: &str = "tmp_obj_";
 
@@ -48,9 +51,14 @@ impl Objects {
         Self { dir, format }
     }
 
+    /// The id that these bytes have, here or anywhere.
+    pub(super) fn id(&self, kind: Kind, bytes: &[u8]) -> String {
+        self.format.hash(&whole(kind, bytes))
+    }
+
     /// As durable as git's own: without a sync.
     pub(super) fn write(&self, kind: Kind, bytes: &[u8]) -> io::Result<String> {
-        let whole = [format!("{} {}\0", kind.word(), bytes.len()).as_bytes(), bytes].concat();
+        let whole = whole(kind, bytes);
         let id = self.format.hash(&whole);
         let (folder, file) = self.place(&id);
         if !is_there(&file) {
@@ -95,7 +103,7 @@ impl Objects {
 }
 
 impl ObjectFormat {
-    fn hash(self, bytes: &[u8]) -> String {
+    pub(super) fn hash(self, bytes: &[u8]) -> String {
         match self {
             Self::Sha1 => hex(&Sha1::digest(bytes)),
             Self::Sha256 => hex(&Sha256::digest(bytes)),
@@ -104,7 +112,22 @@ impl ObjectFormat {
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// The bytes of an id that was checked to be one.
+pub(super) fn unhex(text: &str) -> impl Iterator<Item = u8> {
+    let digit = |hex: u8| match hex {
+        b'a'..=b'f' => hex - b'a' + 10,
+        digit => digit.wrapping_sub(b'0'),
+    };
+    text.as_bytes().chunks_exact(2).map(move |pair| digit(pair[0]) << 4 | digit(pair[1]))
+}
+
+fn whole(kind: Kind, bytes: &[u8]) -> Vec<u8> {
+    [format!("{} {}\0", kind.word(), bytes.len()).as_bytes(), bytes].concat()
 }
 
 /// An object that is there is made young again, or a clean-up of git's might take it now. An empty file is what a power failure
@@ -112,6 +135,22 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 fn is_there(file: &Path) -> bool {
     let there = fs::symlink_metadata(file).is_ok_and(|meta| meta.is_file() && meta.len() > 0);
     there && File::open(file).and_then(|file| file.set_modified(clock::wall().into())).is_ok()
+}
+
+/// As zlib writes what it is told not to compress: a head, one block, a sum.
+fn stored(whole: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(whole.len()).expect("BUG: a block of the disk is that small");
+    let (mut a, mut b) = (1u32, 0u32);
+    for &byte in whole {
+        a = (a + u32::from(byte)) % 65_521;
+        b = (b + a) % 65_521;
+    }
+    let mut bytes = vec![0x78, 0x01, 0x01];
+    bytes.extend(length.to_le_bytes());
+    bytes.extend((!length).to_le_bytes());
+    bytes.extend(whole);
+    bytes.extend((b << 16 | a).to_be_bytes());
+    bytes
 }
 
 fn publish(folder: &Path, file: &Path, whole: &[u8], mode: u32) -> io::Result<()> {
@@ -123,7 +162,10 @@ fn publish(folder: &Path, file: &Path, whole: &[u8], mode: u32) -> io::Result<()
         .create_new(true)
         .mode(mode)
         .open(&temporary)
-        .and_then(|file| {
+        .and_then(|mut file| {
+            if whole.len() <= BLOCK {
+                return file.write_all(&stored(whole));
+            }
             let mut packed = ZlibEncoder::new(file, Compression::fast());
             packed.write_all(whole).and_then(|()| packed.finish()).map(drop)
         })

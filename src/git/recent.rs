@@ -1,7 +1,12 @@
 //! What the last snapshot and the last commit of ours said, where that spares looking again. It runs no git.
 
+use super::diff::Difference;
+use super::ground::Ground;
 use super::snapshot::Seed;
+use super::tree::File;
+use super::verdicts::Verdicts;
 use crate::model::{Change, Checkout, CommitId, PlannedCommit, RelPath, TreeId};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,16 +21,51 @@ const FRESH: Duration = Duration::from_secs(1);
 pub(super) struct Recent {
     /// What the private index was seeded from.
     pub(super) seed: Option<Seed>,
+    pub(super) staged: Option<Staged>,
+    /// When the tree was last found to be more than plain.
+    pub(super) left_to_git: Option<Instant>,
+    pub(super) ground: Option<Ground>,
+    /// Under the settings of `ground`.
+    pub(super) verdicts: Option<Verdicts>,
     look: Option<Look>,
     planned: Option<Planned>,
     committed: Option<PlannedCommit>,
+}
+
+/// How the private index stands to a head.
+pub(super) struct Staged {
+    pub(super) head: Option<CommitId>,
+    /// What the head has at each path where the two may differ.
+    pub(super) sides: BTreeMap<RelPath, Option<File>>,
+    /// What was committed since, and does not stand in the index yet.
+    pub(super) edits: Vec<Change>,
+}
+
+impl Staged {
+    pub(super) fn new(head: Option<&CommitId>, found: &[Difference]) -> Self {
+        let sides = found.iter().map(|found| (found.path.clone(), found.from.clone())).collect();
+        Self { head: head.cloned(), sides, edits: Vec::new() }
+    }
+
+    fn committed(mut self, planned: &PlannedCommit) -> Option<Self> {
+        if self.head != planned.parent {
+            return None;
+        }
+        self.head = Some(planned.id.clone());
+        for change in &planned.changes {
+            self.sides.insert(change.path.clone(), change.to.clone());
+            self.edits.push(change.clone());
+        }
+        Some(self)
+    }
 }
 
 /// A snapshot.
 struct Look {
     tree: TreeId,
     head: Option<CommitId>,
-    dirty: Vec<Change>,
+    /// What differs from the head.
+    dirty: Vec<Difference>,
     at: Instant,
 }
 
@@ -36,7 +76,12 @@ struct Planned {
 }
 
 impl Recent {
-    pub(super) fn looked(&mut self, tree: &TreeId, head: Option<&CommitId>, dirty: Vec<Change>) {
+    pub(super) fn looked(
+        &mut self,
+        tree: &TreeId,
+        head: Option<&CommitId>,
+        dirty: Vec<Difference>,
+    ) {
         let (tree, head, at) = (tree.clone(), head.cloned(), Instant::now());
         self.look = Some(Look { tree, head, dirty, at });
     }
@@ -47,12 +92,42 @@ impl Recent {
 
     pub(super) fn committed(&mut self, planned: &PlannedCommit) {
         self.committed = Some(planned.clone());
+        self.staged = self.staged.take().and_then(|staged| staged.committed(planned));
     }
 
-    /// `since` holds exactly what `head` holds: what differs from the one differs from the other.
-    pub(super) fn is_clean(&self, since: &TreeId, head: Option<&CommitId>) -> bool {
-        let clean = |look: &Look| look.dirty.is_empty() && look.head.as_ref() == head;
-        self.look.as_ref().is_some_and(|look| look.tree == *since && clean(look))
+    /// The owner's index became another by nothing but our last commit, of which the private one knows too.
+    pub(super) fn reseeded(&mut self, was: Seed, is: Seed) {
+        if self.seed == Some(was) {
+            self.seed = Some(is);
+        }
+    }
+
+    /// What differs from the last look, where that is the one that is asked for and the head is the same: two trees that differ
+    /// from a third one in known ways. `dirty`: from the head to now.
+    pub(super) fn changed(
+        &self,
+        since: &TreeId,
+        head: Option<&CommitId>,
+        dirty: &[Difference],
+    ) -> Option<Vec<Change>> {
+        let look = self.look.as_ref().filter(|look| look.tree == *since)?;
+        if look.head.as_ref() != head {
+            return None;
+        }
+        let by_path = |all: &[Difference]| -> BTreeMap<RelPath, Difference> {
+            all.iter().map(|one| (one.path.clone(), one.clone())).collect()
+        };
+        let (then, now) = (by_path(&look.dirty), by_path(dirty));
+        let gone = then.keys().filter(|path| !now.contains_key(*path));
+        let mut paths: Vec<_> = now.keys().chain(gone).collect();
+        paths.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+        let side = |path: &RelPath| {
+            let before = then.get(path).map(|then| &then.to).or(now.get(path).map(|now| &now.from));
+            let after = now.get(path).map(|now| &now.to).or(then.get(path).map(|then| &then.from));
+            let (from, to) = (before?.clone(), after?.clone());
+            (from != to).then(|| Difference { path: path.clone(), from, to }.change())
+        };
+        Some(paths.into_iter().filter_map(side).collect())
     }
 
     /// The tree that the work tree holds because our commit put everything there that was dirty a moment ago.
@@ -66,9 +141,9 @@ impl Recent {
         if !follows {
             return None;
         }
-        let settled = |dirty: &Change| {
+        let settled = |dirty: &Difference| {
             let taken = commit.changes.iter().any(|c| c.path == dirty.path && c.to == dirty.to);
-            taken || (dirty.new && is_gone(&root.join(dirty.path.as_str())))
+            taken || (dirty.from.is_none() && is_gone(&root.join(dirty.path.as_str())))
         };
         let planned = self.planned.as_ref().filter(|planned| planned.id == commit.id)?;
         let on_disk = |change: &Change| {

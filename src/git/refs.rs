@@ -9,7 +9,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 /// A loose ref is one line; a longer file is none.
-const LOOSE_MAX: u64 = 4096;
+pub(super) const LOOSE_MAX: u64 = 4096;
 const PACKED_MAX: u64 = 64 * 1024 * 1024;
 
 /// What became of a ref that was to be moved.
@@ -220,18 +220,18 @@ pub(super) fn read_text(file: &Path, max: u64) -> io::Result<Option<String>> {
     let gone = |error: &io::Error| {
         matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
     };
-    match fs::metadata(file) {
+    let size = match fs::metadata(file) {
         // Opening a pipe would wait for its writer.
         Ok(meta) if !meta.is_file() => return Err(io::ErrorKind::InvalidData.into()),
-        Ok(_) => {}
+        Ok(meta) => meta.len().min(max),
         Err(error) if gone(&error) => return Ok(None),
         Err(error) => return Err(error),
-    }
+    };
     let opened = match File::open(file) {
         Err(error) if gone(&error) => return Ok(None),
         opened => opened?,
     };
-    let mut text = String::new();
+    let mut text = String::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
     let read = opened.take(max + 1).read_to_string(&mut text)?;
     if read as u64 > max { Err(io::ErrorKind::InvalidData.into()) } else { Ok(Some(text)) }
 }

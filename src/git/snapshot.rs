@@ -1,17 +1,22 @@
 //! The work tree as it is now, as a tree of git's, by way of an index of our own.
 //! The owner's index is only read, and nothing in the work tree is written.
 
+use super::diff::Difference;
 use super::error::clipped;
-use super::recent::Recent;
+use super::recent::{Recent, Staged};
 use super::{Call, GitError, Repo, make_dir, names};
 use crate::model::{Change, Checkout, CommitId, RelPath, Snapshot, TreeId};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// How the names of our own indexes begin.
 const PRIVATE: &str = "snapshot";
+
+/// How long a tree that is not plain is taken to stay so.
+const STAYS_ODD: Duration = Duration::from_secs(3600);
 
 /// Which of the owner's indexes the private one grew from. A new one means new tracked files, new sparse or
 /// merge bits, so the private one starts again from it.
@@ -28,7 +33,7 @@ pub(super) enum Seed {
 }
 
 impl Seed {
-    fn of(meta: &fs::Metadata) -> Self {
+    pub(super) fn of(meta: &fs::Metadata) -> Self {
         let mtime = (meta.mtime(), meta.mtime_nsec());
         let ctime = (meta.ctime(), meta.ctime_nsec());
         Self::File { inode: meta.ino(), size: meta.len(), mtime, ctime }
@@ -65,24 +70,56 @@ impl Repo {
         since: Option<&TreeId>,
     ) -> Result<Snapshot, GitError> {
         let index = self.private_index(recent.seed.is_none())?;
-        recent.seed = Some(self.stage_all(&index, recent.seed, checkout.head.as_ref()).await?);
-        let head = checkout.head.as_ref().map_or(self.0.format.empty_tree(), CommitId::as_str);
-        let clean = since.is_some_and(|since| recent.is_clean(since, checkout.head.as_ref()));
-        let (dirty, changed, refs) = tokio::try_join!(
-            self.diff_index(head, &index),
-            self.changed(since.filter(|_| !clean), &index),
-            self.refs_digest(),
-        )?;
-        let tree = self.tree_with(checkout.head.as_ref(), &dirty).await?;
-        let changed = if clean { dirty.clone() } else { changed };
-        let paths: Vec<RelPath> = dirty.iter().map(|change| change.path.clone()).collect();
-        recent.looked(&tree, checkout.head.as_ref(), dirty);
-        Ok(Snapshot { tree, checkout, dirty: paths, changed, refs })
+        let head = checkout.head.as_ref();
+        let (dirty, refs) = tokio::try_join!(self.stage(recent, &index, head), self.refs_digest())?;
+        recent.staged = Some(Staged::new(head, &dirty));
+        let known = since.and_then(|since| recent.changed(since, head, &dirty));
+        let changed = self.changed(since.filter(|_| known.is_none()), &index).await?;
+        let tree = self.tree_with(head, &dirty).await?;
+        let paths: Vec<RelPath> = dirty.iter().map(|found| found.path.clone()).collect();
+        recent.looked(&tree, head, dirty);
+        Ok(Snapshot { tree, checkout, dirty: paths, changed: known.unwrap_or(changed), refs })
+    }
+
+    /// Brings the index up to the work tree. Says what differs from the head.
+    async fn stage(
+        &self,
+        recent: &mut Recent,
+        index: &Path,
+        head: Option<&CommitId>,
+    ) -> Result<Vec<Difference>, GitError> {
+        // What only git could do it will have to do again: to find that out anew would only take longer.
+        let odd = recent.left_to_git.is_some_and(|at| at.elapsed() < STAYS_ODD);
+        if !odd {
+            if let Some(found) = self.stage_plain(recent, index, head).await? {
+                return Ok(found);
+            }
+            recent.left_to_git = Some(Instant::now());
+        }
+        self.stage_by_git(recent, index, head).await
+    }
+
+    async fn stage_by_git(
+        &self,
+        recent: &mut Recent,
+        index: &Path,
+        head: Option<&CommitId>,
+    ) -> Result<Vec<Difference>, GitError> {
+        // What was committed since stands in the owner's index, and not in ours.
+        let whole = recent.staged.as_ref().is_some_and(|staged| staged.edits.is_empty());
+        let last = recent.seed.filter(|_| whole);
+        recent.seed = Some(self.stage_all(index, last, head).await?);
+        self.diff_index(self.object_of(head), index).await
+    }
+
+    /// A commit's id, or that of nothing at all.
+    pub(super) fn object_of<'a>(&self, head: Option<&'a CommitId>) -> &'a str {
+        head.map_or(self.0.format.empty_tree(), CommitId::as_str)
     }
 
     /// Each process has its own: a git that a killed daemon left behind may still be writing to that one's. `first`: what
     /// others left is cleared away.
-    fn private_index(&self, first: bool) -> Result<PathBuf, GitError> {
+    pub(super) fn private_index(&self, first: bool) -> Result<PathBuf, GitError> {
         let dir = make_dir(self.0.git_dir.join("agency"))?;
         if first {
             let entries =
@@ -101,10 +138,9 @@ impl Repo {
     }
 
     async fn changed(&self, since: Option<&TreeId>, index: &Path) -> Result<Vec<Change>, GitError> {
-        match since {
-            Some(since) => self.diff_index(since.as_str(), index).await,
-            None => Ok(Vec::new()),
-        }
+        let Some(since) = since else { return Ok(Vec::new()) };
+        let found = self.diff_index(since.as_str(), index).await?;
+        Ok(found.iter().map(Difference::change).collect())
     }
 
     /// From the cheapest start that works: what the last snapshot left, else the owner's index, else the head
@@ -167,13 +203,13 @@ impl Repo {
     async fn tree_with(
         &self,
         head: Option<&CommitId>,
-        dirty: &[Change],
+        dirty: &[Difference],
     ) -> Result<TreeId, GitError> {
         let base = match head {
             Some(head) => Some(self.tree_of(head).await?),
             None => None,
         };
-        let edits = dirty.iter().map(|change| (change.path.clone(), change.to.clone())).collect();
+        let edits = dirty.iter().map(|found| (found.path.clone(), found.to.clone())).collect();
         Ok(self.grow(base.as_ref(), &edits).await?.tree)
     }
 
@@ -184,11 +220,11 @@ impl Repo {
         self.git(call).await.map(drop)
     }
 
-    fn owners_index(&self) -> PathBuf {
+    pub(super) fn owners_index(&self) -> PathBuf {
         self.0.git_dir.join("index")
     }
 
-    fn owners_seed(&self) -> Result<Seed, GitError> {
+    pub(super) fn owners_seed(&self) -> Result<Seed, GitError> {
         let index = self.owners_index();
         match fs::metadata(&index) {
             Ok(meta) => Ok(Seed::of(&meta)),

@@ -6,6 +6,7 @@ mod hostile;
 mod merge;
 mod objects;
 mod pinned;
+mod plain;
 mod planted;
 mod push;
 mod recent;

@@ -1,6 +1,6 @@
 //! Trees of git's as bytes and entries, and what edits make of them. It reads and writes nothing.
 
-use super::objects::hex;
+use super::objects::{hex, unhex};
 use crate::model::RelPath;
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ impl Tree {
             bytes.push(b' ');
             bytes.extend(name);
             bytes.push(0);
-            bytes.extend(id.as_bytes().chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])));
+            bytes.extend(unhex(id));
         }
         bytes
     }
@@ -77,13 +77,6 @@ impl Tree {
     fn put(&mut self, name: &str, mode: &str, id: &str) {
         let entry = Entry { mode: mode.to_owned(), id: id.to_owned() };
         self.0.insert(name.as_bytes().to_vec(), entry);
-    }
-}
-
-fn digit(hex: u8) -> u8 {
-    match hex {
-        b'a'..=b'f' => hex - b'a' + 10,
-        digit => digit.wrapping_sub(b'0'),
     }
 }
 

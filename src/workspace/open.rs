@@ -92,6 +92,9 @@ impl Workspace {
         }
         let (mut workspace, unsettled) = Self::assemble(repository, git, settings)?;
         workspace.guard_git(trust)?;
+        if let Some(git) = &workspace.hands.git {
+            git.clear_left_lock();
+        }
         workspace.close_if_foreign(&origin)?;
         workspace.redo(unsettled).await;
         workspace.adopt_runs()?;

@@ -8,6 +8,8 @@ use super::files::read_bytes;
 use super::harmless;
 use super::stamp::Stamp;
 use super::view::{Value, View};
+use crate::clock;
+use crate::model::Timestamp;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -38,6 +40,8 @@ pub(super) struct Reading {
     /// Values that may name programs.
     pub(super) commands: Vec<String>,
     pub(super) stamps: Vec<(PathBuf, Stamp)>,
+    /// When it was begun.
+    pub(super) at: Timestamp,
     /// The owner's own hook sends what git-lfs keeps before a push.
     pub(super) sends_lfs: bool,
 }
@@ -48,7 +52,8 @@ pub(super) struct Unreadable(pub(super) String);
 type Step = Result<(), Unreadable>;
 
 pub(super) fn read(site: &Site) -> Result<Reading, Unreadable> {
-    let mut reader = Reader { site, reading: Reading::default(), hooks: Vec::new() };
+    let reading = Reading { at: clock::wall(), ..Reading::default() };
+    let mut reader = Reader { site, reading, hooks: Vec::new() };
     reader.read_all()?;
     Ok(reader.reading)
 }

@@ -1,5 +1,7 @@
 //! When a file last changed, as the file system tells it. It reads no contents.
 
+use crate::git::checkout::is_settled;
+use crate::model::Timestamp;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -18,10 +20,10 @@ impl Stamp {
     }
 
     /// A file that changes twice within one tick of its clock has the same stamp twice.
-    pub(super) fn is_older_than(&self, seconds: i64, now: i64) -> bool {
+    pub(super) fn is_settled(&self, now: Timestamp) -> bool {
         match self {
             Self::Absent => true,
-            Self::There { ctime, .. } => ctime.0 < now - seconds,
+            Self::There { ctime, .. } => is_settled(ctime.0, ctime.1, now),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 impl Owner {
     /// The tree of everything that lies here, as git itself sees it. From an index without entries, so that every file is read.
-    fn tree(&self) -> String {
+    pub(super) fn tree(&self) -> String {
         let index = self.at(".git/index-of-the-test");
         fs::remove_file(&index).ok();
         let git = |args: &[&str]| {
@@ -131,6 +131,19 @@ fn an_object_is_as_git_would_have_made_it() {
     assert_eq!(mode(folder), 0o2770);
     assert_eq!(objects(&owner).read(Kind::Blob, &id).unwrap(), b"text\n");
     assert_eq!(objects(&owner).read(Kind::Tree, &id), None, "of another kind");
+}
+
+#[test]
+fn small_or_large_git_reads_the_bytes_that_we_wrote() {
+    let owner = Owner::new();
+    for length in [0, 1, 100, 4060, 4070, 4080, 4090, 70_000] {
+        let bytes: Vec<u8> = (0..length).map(|at: u32| (at * 7 % 251) as u8).collect();
+        let id = objects(&owner).write(Kind::Blob, &bytes).unwrap();
+        assert_eq!(objects(&owner).id(Kind::Blob, &bytes), id);
+        assert_eq!(objects(&owner).read(Kind::Blob, &id), Some(bytes));
+        assert_eq!(owner.git(&["cat-file", "-s", &id]), length.to_string());
+    }
+    owner.git(&["fsck", "--strict", "--no-dangling"]);
 }
 
 #[test]
