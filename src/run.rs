@@ -43,3 +43,9 @@ pub use logs::tail;
 pub use spare::Spares;
 pub use spec::{Limits, RunFile, RunSpec, Values, expand};
 pub use usage::UsageFile;
+
+use std::time::Duration;
+
+/// An agent that was just started comes first: on a small machine what the daemon does beside it, and what the disk does for the
+/// daemon, would be in its way.
+pub(crate) const AFTER_START: Duration = Duration::from_millis(5);

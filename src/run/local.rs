@@ -1,5 +1,6 @@
 //! Runs on this machine: writes the intent, starts the shim, finds runs again after a restart. Observing is `observe`'s work.
 
+use super::AFTER_START;
 use super::cgroup::Cgroup;
 use super::executor::{CancelOutcome, Executor, Held, HeldState, RunError, Ticket};
 use super::exit::{ExitRecord, How};
@@ -151,7 +152,7 @@ impl LocalExecutor {
             .envs(env)
             .current_dir(folder.path())
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(folder.complaints()?)
             .spawn()
     }
@@ -162,12 +163,9 @@ impl LocalExecutor {
     fn mark_started(&self, folder: &Folder) -> io::Result<()> {
         folder.publish("started", b"")?;
         let folders = [folder.path().to_owned(), self.runs.clone()];
-        self.runtime.spawn_blocking(move || {
-            for folder in folders {
-                if let Err(cause) = File::open(&folder).and_then(|folder| folder.sync_all()) {
-                    tracing::warn!(folder = %folder.display(), %cause, "a start is not on disk");
-                }
-            }
+        self.runtime.spawn(async move {
+            tokio::time::sleep(AFTER_START).await;
+            tokio::task::spawn_blocking(move || sync_start(&folders));
         });
         Ok(())
     }
@@ -281,6 +279,14 @@ impl Executor for LocalExecutor {
 impl Drop for LocalExecutor {
     fn drop(&mut self) {
         self.watched().values().for_each(AbortHandle::abort);
+    }
+}
+
+fn sync_start(folders: &[PathBuf]) {
+    for folder in folders {
+        if let Err(cause) = File::open(folder).and_then(|folder| folder.sync_all()) {
+            tracing::warn!(folder = %folder.display(), %cause, "a start is not on disk");
+        }
     }
 }
 

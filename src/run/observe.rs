@@ -8,6 +8,7 @@ use super::lose::{Attempt, Members, Trouble, attempt, recorded};
 use crate::clock::boottime;
 use crate::model::{RunEnd, RunEvent, RunId, Ticks, Usage};
 use std::time::{Duration, SystemTime};
+use tokio::io::AsyncReadExt as _;
 use tokio::process::Child;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{sleep, timeout};
@@ -36,7 +37,7 @@ enum Look {
     Trouble(Trouble),
 }
 
-/// `shim`: the one we started ourselves. Its end wakes us at once; an adopted one is looked at again and again.
+/// `shim`: the one we started ourselves. It wakes us when it leaves; an adopted one is looked at again and again.
 pub(super) async fn observe(watched: Watched, mut shim: Option<Child>) {
     let mut pulse = Pulse::new();
     let mut listener = Listener::of(&watched.folder);
@@ -64,15 +65,24 @@ pub(super) async fn observe(watched: Watched, mut shim: Option<Child>) {
     watched.tell_end(&record, listener);
 }
 
-/// Returns when the shim has gone (and is collected), or after `pause`.
+/// Returns when the shim has left (and is collected when it has gone), or after `pause`.
 async fn wait(shim: &mut Option<Child>, pause: Duration) {
     match shim {
         Some(child) => {
-            if timeout(pause, child.wait()).await.is_ok() {
+            if timeout(pause, leaves(child)).await.is_ok() {
                 *shim = None;
             }
         }
         None => sleep(pause).await,
+    }
+}
+
+/// A shim closes its output when it has let go of the lock, or by its death. Its process takes a while longer to end, and nobody
+/// else holds that pipe.
+async fn leaves(shim: &mut Child) {
+    match &mut shim.stdout {
+        Some(output) => while output.read(&mut [0; 16]).await.is_ok_and(|count| count > 0) {},
+        None => drop(shim.wait().await),
     }
 }
 
@@ -114,7 +124,7 @@ impl Watched {
             }
         };
         match shim {
-            Some(mut shim) => timeout(LEAVES_WITHIN, shim.wait()).await.is_ok(),
+            Some(mut shim) => timeout(LEAVES_WITHIN, leaves(&mut shim)).await.is_ok(),
             None => timeout(LEAVES_WITHIN, lock_is_free).await.is_ok(),
         }
     }

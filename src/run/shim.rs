@@ -14,7 +14,8 @@ use super::tree::ProcessId;
 use crate::clock::{boot_id, boottime, wall};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
-use nix::unistd::{Pid, dup2_stderr, setsid};
+use nix::unistd::{Pid, dup2_stderr, dup2_stdout, setsid};
+use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -54,16 +55,25 @@ pub fn main(duty: Duty) -> ExitCode {
     leave_the_daemon();
     let kept = match duty {
         Duty::Keep(folder) => keep(&Folder::new(folder), None),
-        Duty::Wait => match spare::wait() {
-            Some(order) => enter(&order.folder)
-                .and_then(|()| keep(&Folder::new(order.folder), Some(&order.env))),
-            None => Ok(()),
-        },
+        Duty::Wait => {
+            let kept = spare::wait().map_or(Ok(()), |order| {
+                enter(&order.folder)?;
+                keep(&Folder::new(order.folder), Some(&order.env))
+            });
+            let_go();
+            kept
+        }
     };
     match kept {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(3),
     }
+}
+
+/// The run's lock is free: whoever waits for that hears it now, and not when the kernel is done with this process. Not for one
+/// whose own environment names the run: until it has ended, a process of the run is there.
+fn let_go() {
+    File::options().write(true).open("/dev/null").and_then(|null| Ok(dup2_stdout(null)?)).ok();
 }
 
 /// As the daemon starts a shim in its folder: there, with its complaints kept.

@@ -2,19 +2,17 @@
 //!
 //! A spare belongs to the process that made it: it reads one order from a pipe and ends when that closes without one.
 
+use super::AFTER_START;
 use serde::{Deserialize, Serialize};
 use std::io::{self, PipeWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
 /// In place of a folder on the shim's command line.
 pub(super) const WAIT: &str = "-";
-/// The run that was just started comes first.
-const AFTER_START: Duration = Duration::from_millis(3);
 /// Environments are bounded by the kernel at a part of this.
 const ORDER_MAX: u64 = 16 * 1024 * 1024;
 
@@ -73,7 +71,7 @@ impl Spare {
             .args(["shim", WAIT])
             .env_clear()
             .stdin(input)
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
         Ok(Self { program, child, orders })
