@@ -238,7 +238,8 @@ impl Workspace {
         for rejection in &decision.rejections {
             tracing::warn!(%protocol, %rejection, "refused");
         }
-        let durability = if decision.only_asks() { Durability::Lazy } else { Durability::Synced };
+        let durability = if decision.only_starts() { Durability::Lazy } else { Durability::Synced };
+        self.settling.note_behind(!decision.only_asks() && decision.only_starts());
         let entry = Entry::Decided { protocol: protocol.clone(), decision: decision.clone() };
         self.note(&entry, durability)?;
         let effects = decision.effects.clone();

@@ -48,12 +48,27 @@ impl Decision {
 
     /// Only questions and memory: nothing that could be done twice, so the journal need not be synced for it.
     pub fn only_asks(&self) -> bool {
-        self.row.is_none()
-            && self.rejections.is_empty()
-            && self
-                .effects
-                .iter()
-                .all(|keyed| matches!(keyed.effect, Effect::Ask { .. } | Effect::Lease { .. }))
+        self.only(|effect| matches!(effect, Effect::Ask { .. } | Effect::Lease { .. }))
+    }
+
+    /// It moves nothing but opens a turn. A kill leaves the journal as it is; what takes the journal's last lines, a power failure,
+    /// ends the run as well, and then the turn is opened again. So the run need not wait for the disk.
+    pub fn only_starts(&self) -> bool {
+        self.only(|effect| {
+            matches!(
+                effect,
+                Effect::Ask { .. }
+                    | Effect::Lease { .. }
+                    | Effect::Copy { .. }
+                    | Effect::Log(_)
+                    | Effect::Spawn(_)
+            )
+        })
+    }
+
+    fn only(&self, wanted: impl Fn(&Effect) -> bool) -> bool {
+        let still = self.row.is_none() && self.rejections.is_empty();
+        still && self.effects.iter().all(|keyed| wanted(&keyed.effect))
     }
 }
 
@@ -117,5 +132,33 @@ impl Builder {
 
     pub fn finish(self) -> Decision {
         self.decision
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Bytes, Digest, Query, RelPath, TreeRef};
+
+    fn of(effects: Vec<Effect>) -> Decision {
+        let keyed = |(at, effect)| Keyed { key: Key::new(format!("x-1.{at}")), effect };
+        let effects = effects.into_iter().enumerate().map(keyed).collect();
+        Decision { effects, ..Decision::default() }
+    }
+
+    // covers: DM-08
+    #[test]
+    fn what_moves_or_writes_anything_waits_for_the_disk() {
+        let (path, seen) = (RelPath::fixed("a"), Digest::of(b"a"));
+        let ask = || Effect::Ask { query: Query::Tip { name: "refs/heads/main".to_owned() } };
+        let copy = Effect::Copy { from: path.clone(), to: RelPath::fixed("b"), seen };
+        let replace = Effect::Replace { path, bytes: Bytes(Vec::new()), seen: None };
+        assert!(of(vec![ask()]).only_asks() && of(vec![ask()]).only_starts());
+        let opens = of(vec![ask(), copy.clone()]);
+        assert!(!opens.only_asks() && opens.only_starts());
+        assert!(!of(vec![copy.clone(), replace]).only_starts());
+        assert!(!of(vec![Effect::Release { tree: TreeRef::Main }]).only_starts());
+        let moved = Decision { row: Some(RowId::new("R1")), ..of(vec![copy]) };
+        assert!(!moved.only_starts(), "a transition is on disk before anything follows from it");
     }
 }

@@ -1,14 +1,15 @@
 //! Brings to disk what effects wrote and how runs ended, beside the work: no agent waits for a disk (`store::Unsynced`).
 //!
-//! A decision is synced before its effects, so that each of them can be done again. It must be, until `settled` names its
-//! `done`: after another boot than the one that wrote it, a `done` alone does not prove that the file survived.
+//! A decision is synced before its effects, so that each of them can be done again; one that only starts a run, before what its
+//! effects wrote. It must be, until `settled` names its `done`: after another boot than the one that wrote it, a `done` alone
+//! does not prove that the file survived.
 
 use super::record::Entry;
 use super::{News, Workspace, WorkspaceError};
 use crate::apply::Applied;
 use crate::clock::boot_id;
 use crate::model::{Effect, Key, Keyed, RelPath, RunId};
-use crate::run::{Executor as _, RunError};
+use crate::run::{AFTER_START, Executor as _, RunError};
 use crate::store::{Durability, StoreError, Unsynced};
 use std::fs::File;
 use std::path::Path;
@@ -18,7 +19,15 @@ use std::path::Path;
 pub(super) struct Settling {
     /// Runs whose end is in the journal, though perhaps not on disk yet.
     ended: Vec<RunId>,
+    /// A decision is in the journal and not on disk, though its effects have begun.
+    behind: bool,
     under_way: bool,
+}
+
+impl Settling {
+    pub(super) fn note_behind(&mut self, behind: bool) {
+        self.behind |= behind;
+    }
 }
 
 /// One batch has come to its end.
@@ -43,9 +52,12 @@ impl Workspace {
         let Some(batch) = self.batch()? else { return Ok(()) };
         let news = self.news.0.clone();
         self.settling.under_way = true;
-        tokio::task::spawn_blocking(move || {
-            // Nobody listens when the workspace is gone; its next opening does the rest again.
-            drop(news.send(Box::new(News::Settled(batch.bring()))));
+        tokio::spawn(async move {
+            tokio::time::sleep(AFTER_START).await;
+            tokio::task::spawn_blocking(move || {
+                // Nobody listens when the workspace is gone; its next opening does the rest again.
+                drop(news.send(Box::new(News::Settled(batch.bring()))));
+            });
         });
         Ok(())
     }
@@ -75,21 +87,27 @@ impl Workspace {
     pub(super) fn is_settled(&self) -> bool {
         !self.settling.under_way
             && self.settling.ended.is_empty()
+            && !self.settling.behind
             && self.hands.unsynced().is_empty()
     }
 
     fn batch(&mut self) -> Result<Option<Batch>, WorkspaceError> {
         let mut unsynced = std::mem::take(&mut *self.hands.unsynced());
         let ended = std::mem::take(&mut self.settling.ended);
-        if unsynced.is_empty() && ended.is_empty() {
+        let behind = std::mem::take(&mut self.settling.behind);
+        if unsynced.is_empty() && ended.is_empty() && !behind {
             return Ok(None);
+        }
+        let mut first = Unsynced::default();
+        if behind {
+            self.journal.note_in(&mut first)?;
         }
         for run in &ended {
             self.note_record(run, &mut unsynced)?;
         }
         // Last: what it says of the files must not come before them.
         self.journal.note_in(&mut unsynced)?;
-        Ok(Some(Batch { unsynced, upto: self.journal.head().n, ended }))
+        Ok(Some(Batch { first, unsynced, upto: self.journal.head().n, ended }))
     }
 
     /// Its supervisor wrote the record without waiting for the disk.
@@ -123,6 +141,8 @@ fn note_if_there(path: &Path, unsynced: &mut Unsynced) -> Result<(), StoreError>
 }
 
 struct Batch {
+    /// The journal, where its decisions are not on disk yet: they come before what they led to.
+    first: Unsynced,
     unsynced: Unsynced,
     upto: u64,
     ended: Vec<RunId>,
@@ -130,7 +150,8 @@ struct Batch {
 
 impl Batch {
     fn bring(self) -> Settled {
-        Settled { upto: self.upto, ended: self.ended, result: self.unsynced.sync() }
+        let Self { first, unsynced, upto, ended } = self;
+        Settled { upto, ended, result: first.sync().and_then(|()| unsynced.sync()) }
     }
 }
 
@@ -234,6 +255,21 @@ mod tests {
         let repo = dir.join("repo");
         std::fs::create_dir_all(&repo).unwrap();
         Workspace::open(&repo, &settings, Stranger::Wait).await.unwrap()
+    }
+
+    // covers: DM-08
+    #[tokio::test]
+    async fn a_decision_that_only_starts_is_on_disk_before_all_is_settled() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut workspace = workspace(dir.path()).await;
+        workspace.settle_now().unwrap();
+        assert!(workspace.is_settled() && workspace.batch().unwrap().is_none());
+        workspace.settling.note_behind(true);
+        assert!(!workspace.is_settled(), "nothing else is left to bring");
+        let batch = workspace.batch().unwrap().unwrap();
+        assert!(!batch.first.is_empty(), "the journal comes first");
+        workspace.on_settled(batch.bring()).unwrap();
+        assert!(workspace.is_settled());
     }
 
     // covers: DM-05
