@@ -1,5 +1,5 @@
-//! Git's index as bytes and entries, where it is plain: version 2, every file whole, merged and really there. Any other is left
-//! to git. It reads and writes no file.
+//! Git's index as bytes and entries, where it is plain: version 2 or 3, every file whole and merged. Any other is left to git. It
+//! reads and writes no file.
 
 mod folders;
 #[cfg(test)]
@@ -14,9 +14,13 @@ use std::ops::Range;
 
 const HEAD: usize = 12;
 const STAT: usize = 40;
-/// The bits beside the length of the name: assumed unchanged, extended, one side of a conflict.
-const SPECIAL: u16 = 0xf000;
+/// The bits beside the length of the name.
+const ASSUMED: u16 = 0x8000;
+const EXTENDED: u16 = 0x4000;
+const CONFLICT: u16 = 0x3000;
 const NAME_MAX: u16 = 0x0fff;
+/// The one of the extended bits that we know.
+const SKIPPED: u16 = 0x4000;
 
 /// To make room for one entry moves those behind it; more than these are cheaper all at once.
 const FEW: usize = 16;
@@ -27,13 +31,19 @@ pub(super) struct Entry {
     pub(super) stat: Stat,
     pub(super) mode: u32,
     pub(super) id: Id,
+    /// Git was told not to look at the file: assumed unchanged, or skipped.
+    hidden: bool,
 }
 
 impl Entry {
+    pub(super) fn new(stat: Stat, mode: u32, id: Id) -> Self {
+        Self { stat, mode, id, hidden: false }
+    }
+
     /// As it stands in a tree. The file's stamps are not known.
     pub(super) fn of((mode, id): &File) -> Option<Self> {
         let mode = u32::from_str_radix(mode, 8).ok()?;
-        Some(Self { stat: Stat::default(), mode, id: Id::parse(id)? })
+        Some(Self::new(Stat::default(), mode, Id::parse(id)?))
     }
 
     pub(super) fn file(&self) -> File {
@@ -98,7 +108,7 @@ impl Index {
             return None;
         }
         let mut reader = Reader(body);
-        if reader.take(4)? != b"DIRC" || reader.number()? != 2 {
+        if reader.take(4)? != b"DIRC" || !matches!(reader.number()?, 2 | 3) {
             return None;
         }
         let count = reader.number()?;
@@ -112,7 +122,30 @@ impl Index {
         ordered.then_some(Self { entries, folders })
     }
 
-    /// `sum`: with the sum at the end that git can check.
+    /// Is git told not to look at some of the files?
+    pub(super) fn hides(&self) -> bool {
+        self.entries.iter().any(|(_, entry)| entry.hidden)
+    }
+
+    /// What git was told not to look at is looked at: an agent can tell git so too.
+    pub(super) fn reveal(&mut self) {
+        for (_, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.hidden) {
+            *entry = Entry { stat: Stat::default(), hidden: false, ..entry.clone() };
+        }
+    }
+
+    /// Keeps only such stamps as another index has for the same file, and forgets those that somebody else put there.
+    pub(super) fn believe_only(&mut self, other: &Self) {
+        let mut others = other.entries.iter().peekable();
+        for (path, entry) in &mut self.entries {
+            while others.next_if(|(found, _)| found.as_bytes() < path.as_bytes()).is_some() {}
+            if !others.peek().is_some_and(|(found, known)| found == path && known == entry) {
+                entry.stat = Stat::default();
+            }
+        }
+    }
+
+    /// One that hides nothing. `sum`: with the sum at the end that git can check.
     pub(super) fn to_bytes(&self, format: ObjectFormat, sum: bool) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEAD + self.entries.len() * 112);
         bytes.extend(b"DIRC");
@@ -246,6 +279,10 @@ impl<'a> Reader<'a> {
         Some(u32::from_be_bytes(self.take(4)?.try_into().ok()?))
     }
 
+    fn short(&mut self) -> Option<u16> {
+        Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
+    }
+
     fn entry(&mut self, id_len: usize) -> Option<(String, Entry)> {
         let mut parts = [0; 10];
         for part in &mut parts {
@@ -255,15 +292,17 @@ impl<'a> Reader<'a> {
         let (ctime, mtime) = ((ctime, ctime_ns), (mtime, mtime_ns));
         let stat = Stat { ctime, mtime, dev, ino, uid, gid, size };
         let id = Id::new(self.take(id_len)?)?;
-        let flags = u16::from_be_bytes(self.take(2)?.try_into().ok()?);
-        if flags & SPECIAL != 0 {
+        let flags = self.short()?;
+        let extended = if flags & EXTENDED == 0 { None } else { Some(self.short()?) };
+        if flags & CONFLICT != 0 || extended.is_some_and(|bits| bits & !SKIPPED != 0) {
             return None;
         }
+        let hidden = flags & ASSUMED != 0 || extended.is_some_and(|bits| bits & SKIPPED != 0);
         let length = self.0.iter().position(|&byte| byte == 0)?;
         let path = std::str::from_utf8(self.take(length)?).ok()?.to_owned();
-        let written = STAT + id_len + 2 + length;
+        let written = STAT + id_len + 2 + if extended.is_some() { 2 } else { 0 } + length;
         self.take(8 - written % 8)?;
-        Some((path, Entry { stat, mode, id }))
+        Some((path, Entry { stat, mode, id, hidden }))
     }
 
     /// What is left after the entries; `None` if it says more than we could keep true.

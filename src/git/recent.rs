@@ -6,6 +6,7 @@ use super::snapshot::Seed;
 use super::tree::File;
 use super::verdicts::Verdicts;
 use crate::model::{Change, Checkout, CommitId, PlannedCommit, RelPath, TreeId};
+use crate::read::Stamp;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
@@ -22,6 +23,8 @@ pub(super) struct Recent {
     /// What the private index was seeded from.
     pub(super) seed: Option<Seed>,
     pub(super) staged: Option<Staged>,
+    /// How the private index stood when we wrote it ourselves.
+    pub(super) written: Option<Stamp>,
     /// When the tree was last found to be more than plain.
     pub(super) left_to_git: Option<Instant>,
     pub(super) ground: Option<Ground>,

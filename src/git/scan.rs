@@ -282,7 +282,7 @@ impl Scan {
         known: Option<&Entry>,
     ) -> Step<Entry> {
         let id = self.store.id(Kind::Blob, bytes);
-        let entry = Entry { stat, mode, id: Id::parse(&id).expect("BUG: a hash is an id") };
+        let entry = Entry::new(stat, mode, Id::parse(&id).expect("BUG: a hash is an id"));
         match known {
             Some(known) if known.id == entry.id => {}
             known => {

@@ -159,6 +159,7 @@ impl Repo {
         }
         if seed != Seed::Nothing {
             seed = self.copy_index(index).await?;
+            self.reveal(index).await?;
             if self.could_add_all(index).await? {
                 return Ok(seed);
             }
@@ -167,6 +168,39 @@ impl Repo {
         self.read_tree(index, head).await?;
         self.add_all(index).await?;
         Ok(seed)
+    }
+
+    /// Has git look at the files that it was told not to look at: an agent can tell it so too. One that is not there may stay
+    /// out, as in a sparse checkout.
+    async fn reveal(&self, index: &Path) -> Result<(), GitError> {
+        if self.read_index(index).is_some_and(|(index, ..)| !index.hides()) {
+            return Ok(());
+        }
+        let call = Call::local("ls-files").args(["-v", "-z"]).env("GIT_INDEX_FILE", index);
+        let listed = match self.git(call).await {
+            // A damaged one is built again.
+            Err(GitError::Refused { .. }) => return Ok(()),
+            listed => listed?.stdout,
+        };
+        let (mut assumed, mut skipped) = (Vec::new(), Vec::new());
+        for record in listed.split(|&byte| byte == 0).filter(|record| record.len() > 2) {
+            let (mark, path) = (record[0], &record[2..]);
+            let there = self.0.root.join(super::path(path)).symlink_metadata().is_ok();
+            let marks =
+                [(mark.is_ascii_lowercase(), &mut assumed), (mark | 32 == b's', &mut skipped)];
+            for (_, names) in marks.into_iter().filter(|(marked, _)| *marked && there) {
+                names.extend(path);
+                names.push(0);
+            }
+        }
+        for (option, names) in [("--no-assume-unchanged", assumed), ("--no-skip-worktree", skipped)]
+        {
+            if !names.is_empty() {
+                let call = Call::local("update-index").args(["-z", option, "--stdin"]);
+                self.git(call.stdin(names).env("GIT_INDEX_FILE", index)).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn could_add_all(&self, index: &Path) -> Result<bool, GitError> {

@@ -1,6 +1,7 @@
 //! Brings the private index up to the work tree without git, where everything in it is plain (see `scan`). Where it is not, the
 //! caller asks git.
 
+use super::checkout::stamp;
 use super::diff::Difference;
 use super::ground::{Conversion, Ground};
 use super::index::{Edits, Entry, Index};
@@ -61,6 +62,7 @@ impl Repo {
             edits.is_empty() && staged.as_ref().is_some_and(|staged| staged.edits.is_empty());
         now.edit(edits);
         self.put_index(index, (!same).then_some(&now), begun)?;
+        recent.written = stamp(index);
         recent.seed = Some(seed);
         match staged {
             Some(staged) => differences(&staged.sides, changed, &now).map(Some),
@@ -82,7 +84,8 @@ impl Repo {
         Ok((ground.conversion, recent.verdicts.take().unwrap_or_else(new)))
     }
 
-    /// What the last look left, else the owner's index.
+    /// What the last look left, else the owner's index. Of that one only such stamps are believed as we wrote down ourselves:
+    /// whoever changes a file can write its new stamps beside its old bytes.
     fn base(
         &self,
         recent: &mut Recent,
@@ -92,19 +95,34 @@ impl Repo {
         let seed = self.owners_seed()?;
         let staged = recent.staged.take().filter(|staged| staged.head.as_ref() == head);
         let staged = staged.filter(|_| recent.seed == Some(seed));
-        let last = staged.and_then(|staged| Some((staged, self.read_index(private)?)));
-        if let Some((staged, (mut index, taken, _))) = last {
-            index.edit(edits_of(&staged));
-            return Ok(Some(Base { index, taken, seed, staged: Some(staged) }));
+        let ours = recent.written.is_some() && recent.written == stamp(private);
+        let last = if ours { self.read_index(private) } else { None };
+        match (last, staged) {
+            (Some((mut index, taken, _)), Some(staged)) => {
+                index.edit(edits_of(&staged));
+                Ok(Some(Base { index, taken, seed, staged: Some(staged) }))
+            }
+            (last, _) => Ok(self.owners_base(last)),
         }
-        let base = |(index, taken, seed)| Base { index, taken, seed, staged: None };
-        Ok(self.read_index(&self.owners_index()).map(base))
+    }
+
+    fn owners_base(&self, last: Option<(Index, Timestamp, Seed)>) -> Option<Base> {
+        let (mut index, mut taken, seed) = self.read_index(&self.owners_index())?;
+        index.reveal();
+        if let Some((last, then, _)) = last {
+            index.believe_only(&last);
+            taken = taken.min(then);
+        }
+        Some(Base { index, taken, seed, staged: None })
     }
 
     /// `None`: there is none that we can read.
     pub(super) fn read_index(&self, file: &Path) -> Option<(Index, Timestamp, Seed)> {
         let file = open_plain(file).ok()?;
         let meta = file.metadata().ok()?;
+        if meta.len() > INDEX_MAX {
+            return None;
+        }
         let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).ok()?);
         file.take(INDEX_MAX).read_to_end(&mut bytes).ok()?;
         let index = Index::parse(&bytes, self.0.format)?;

@@ -62,7 +62,10 @@ impl Repo {
         mut held: &File,
         changes: &[Change],
     ) -> io::Result<Option<Seed>> {
-        let Some((mut now, _, was)) = self.read_index(index) else { return Ok(None) };
+        let Some((mut now, _, was)) = self.read_index(index).filter(|(now, ..)| !now.hides())
+        else {
+            return Ok(None);
+        };
         let mut edits = Edits::new();
         for change in changes {
             let entry = change.to.as_ref().map(Entry::of);

@@ -106,17 +106,47 @@ fn what_is_not_plain_or_not_whole_is_left_to_git() {
     let mut flipped = bytes.clone();
     flipped[20] ^= 1;
     assert_eq!(Index::parse(&flipped, format), None, "the sum is wrong");
+    std::fs::write(dir.path().join("meant"), "x").unwrap();
     for odd in [
-        &["update-index", "--assume-unchanged", "d0/e/fff"][..],
-        &["update-index", "--no-assume-unchanged", "d0/e/fff"],
-        &["update-index", "--skip-worktree", "d0/e/fff"],
-        &["update-index", "--no-skip-worktree", "d0/e/fff"],
-        &["update-index", "--index-version", "4"],
+        &["update-index", "--index-version", "4"][..],
         &["update-index", "--index-version", "2"],
+        &["add", "--intent-to-add", "meant"],
+        &["rm", "--quiet", "--cached", "--force", "meant"],
         &["update-index", "--untracked-cache"],
     ] {
         git(dir.path(), odd);
-        let plain = odd.iter().any(|word| word.starts_with("--no-") || *word == "2");
+        let plain = odd.iter().any(|word| *word == "rm" || *word == "2");
         assert_eq!(Index::parse(&read(dir.path()), format).is_some(), plain, "{odd:?}");
     }
+}
+
+#[test]
+fn what_git_was_told_not_to_look_at_is_known_and_looked_at() {
+    let format = ObjectFormat::Sha1;
+    for hide in ["--assume-unchanged", "--skip-worktree"] {
+        let dir = repository("sha1");
+        let before = Index::parse(&read(dir.path()), format).unwrap();
+        git(dir.path(), &["update-index", hide, "d0/e/fff"]);
+        let mut index = Index::parse(&read(dir.path()), format).unwrap();
+        assert!(index.hides() && !before.hides(), "{hide}");
+        index.reveal();
+        assert!(!index.hides());
+        assert_eq!(index.get("d0/e/fff").unwrap().stat, Stat::default());
+        assert_eq!(index.get("d1/e/f"), before.get("d1/e/f"), "the others stay as they are");
+    }
+}
+
+#[test]
+fn stamps_that_somebody_else_wrote_are_not_believed() {
+    let dir = repository("sha1");
+    let ours = Index::parse(&read(dir.path()), ObjectFormat::Sha1).unwrap();
+    let mut theirs = ours.clone();
+    let (path, entry) = ours.entries()[3].clone();
+    let forged = Entry { stat: Stat { size: 99, ..entry.stat }, ..entry };
+    theirs.edit([(path.clone(), Some(forged.clone())), ("new".to_owned(), Some(forged))].into());
+    theirs.believe_only(&ours);
+    for path in [path.as_str(), "new"] {
+        assert_eq!(theirs.get(path).unwrap().stat, Stat::default());
+    }
+    assert_eq!(theirs.get(&ours.entries()[4].0), Some(&ours.entries()[4].1));
 }

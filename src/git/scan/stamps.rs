@@ -102,7 +102,7 @@ mod tests {
     fn entry(dir: &fs::File, name: &str) -> Entry {
         let stat = fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW).unwrap();
         let id = Id::parse(&"a1".repeat(20)).unwrap();
-        Entry { stat: stat_of(&stat), mode: mode_of(&stat).unwrap(), id }
+        Entry::new(stat_of(&stat), mode_of(&stat).unwrap(), id)
     }
 
     /// Three files more than one thread takes.

@@ -1,13 +1,15 @@
 //! A work tree that we take in ourselves is taken in as git would have done it, and what only git can do is left to git.
 
 use super::{Owner, date, path, paths, plan_all};
+use crate::git::index::{Entry, Index, Stat};
 use crate::git::patterns::Patterns;
 use crate::git::{Committed, Repo};
 use proptest::prelude::*;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 impl Repo {
     /// Whether the tree as it is now needs no git.
@@ -171,9 +173,10 @@ async fn attributes_that_change_nothing_are_no_hindrance() {
     owner.write("new.txt", "plain\n");
     let repo = owner.open().await;
     agrees(&owner, &repo, true, "no line end to convert").await;
+    repo.snapshot("now", None).await.unwrap();
     fs::remove_file(owner.at(".gitattributes")).unwrap();
-    agrees(&owner, &repo, false, "git still has what the list said").await;
-    agrees(&owner, &repo, true, "and now it has not").await;
+    assert!(!repo.is_plain().await, "our own index still has what the list said");
+    agrees(&owner, &repo, true, "the owner's never had it").await;
 }
 
 /// Names that git's own rules keep out of a tree, or that look like it.
@@ -190,6 +193,73 @@ async fn a_name_that_git_might_refuse_is_git_to_judge() {
         owner.write(name, "x\n");
         let repo = owner.open().await;
         assert_eq!(repo.is_plain().await, plain, "{name}");
+    }
+}
+
+/// With and without a need for git.
+fn owners() -> [Owner; 2] {
+    let by_git = Owner::with_commit();
+    by_git.write(".gitattributes", "*.bin filter=none\n");
+    by_git.git(&["add", ".gitattributes"]);
+    by_git.git(&["commit", "--quiet", "-m", "attributes"]);
+    [Owner::with_commit(), by_git]
+}
+
+// covers: LP-19, LP-30
+#[tokio::test]
+async fn what_an_agent_tells_git_not_to_look_at_is_looked_at() {
+    for owner in owners() {
+        for hide in ["--assume-unchanged", "--skip-worktree"] {
+            let repo = owner.open().await;
+            let start = repo.snapshot("start", None).await.unwrap();
+            owner.git(&["update-index", hide, "a.txt"]);
+            owner.write("a.txt", "weaker\n");
+            let end = repo.snapshot("end", Some(&start.tree)).await.unwrap();
+            assert_eq!(paths(&end.changed), ["a.txt"], "{hide}");
+            owner.git(&["update-index", &hide.replacen("--", "--no-", 1), "a.txt"]);
+            owner.git(&["checkout", "--quiet", "a.txt"]);
+        }
+    }
+}
+
+/// A file's new stamps beside its old bytes: to whoever believes them nothing changed.
+fn forge(index: &Path, file: &Path) {
+    let format = crate::git::ObjectFormat::Sha1;
+    let mut forged = Index::parse(&fs::read(index).unwrap(), format).unwrap();
+    let name = file.file_name().unwrap().to_str().unwrap();
+    let meta = fs::metadata(file).unwrap();
+    let known = forged.get(name).unwrap();
+    let time = |seconds: i64, part: i64| (seconds as u32, part as u32);
+    let stat = Stat {
+        ctime: time(meta.ctime(), meta.ctime_nsec()),
+        mtime: time(meta.mtime(), meta.mtime_nsec()),
+        ino: meta.ino() as u32,
+        size: meta.len() as u32,
+        ..known.stat
+    };
+    let entry = Entry::new(stat, known.mode, known.id);
+    forged.edit([(name.to_owned(), Some(entry))].into());
+    fs::write(index, forged.to_bytes(format, true)).unwrap();
+    let later = SystemTime::now() + Duration::from_secs(60);
+    fs::File::options().write(true).open(index).unwrap().set_modified(later).unwrap();
+}
+
+// covers: LP-19, LP-30
+#[tokio::test]
+async fn stamps_that_an_agent_forged_hide_nothing() {
+    for whose in ["the owner's", "ours"] {
+        let owner = Owner::with_commit();
+        let repo = owner.open().await;
+        let start = repo.snapshot("start", None).await.unwrap();
+        owner.write("a.txt", "weaker\n");
+        let index =
+            if whose == "ours" { repo.private_file("index") } else { owner.at(".git/index") };
+        forge(&index, &owner.at("a.txt"));
+        if whose != "ours" {
+            assert_eq!(owner.status(), "", "git itself is deceived");
+        }
+        let end = repo.snapshot("end", Some(&start.tree)).await.unwrap();
+        assert_eq!(paths(&end.changed), ["a.txt"], "{whose}");
     }
 }
 
