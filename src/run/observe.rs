@@ -70,10 +70,17 @@ async fn wait(shim: &mut Option<Child>, pause: Duration) {
     match shim {
         Some(child) => {
             if timeout(pause, leaves(child)).await.is_ok() {
-                *shim = None;
+                collect(shim.take());
             }
         }
         None => sleep(pause).await,
+    }
+}
+
+/// A process that nobody waits for would stay as a zombie.
+fn collect(shim: Option<Child>) {
+    if let Some(mut shim) = shim {
+        tokio::spawn(async move { drop(shim.wait().await) });
     }
 }
 
@@ -124,7 +131,11 @@ impl Watched {
             }
         };
         match shim {
-            Some(mut shim) => timeout(LEAVES_WITHIN, leaves(&mut shim)).await.is_ok(),
+            Some(mut shim) => {
+                let left = timeout(LEAVES_WITHIN, leaves(&mut shim)).await.is_ok();
+                collect(Some(shim));
+                left
+            }
             None => timeout(LEAVES_WITHIN, lock_is_free).await.is_ok(),
         }
     }
