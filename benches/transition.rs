@@ -10,7 +10,7 @@ mod transition {
     pub(super) mod looping;
 }
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use transition::{agent, floor, idle, looping};
 
@@ -34,39 +34,64 @@ fn main() {
     }
 }
 
+/// One after the other, again and again: what the machine does meanwhile, and what one leaves to the next, weighs on all alike.
+const PASSES: usize = 3;
+
 fn few() {
     println!(
         "One transition: from the writer's close to the next agent's first instruction (medians)\n"
     );
-    let floor = line("floor: inotify → spawn", floor::measure(floor::Sync::No));
-    let synced = synced_floor();
-    let commit = line("`git commit -a` alone", floor::git_commit());
-    let plain = line("agency, without git", looping::measure(looping::Tree::Plain { others: 10 }));
-    let git = line("agency, with git", looping::measure(looping::Tree::Git { others: 10 }));
+    let mut stages = Stages::default();
+    let mut times = [const { Vec::new() }; 5];
+    for _ in 0..PASSES {
+        times[0].extend(floor::measure(floor::Sync::No, &mut stages));
+        times[1].extend(floor::measure(floor::Sync::Yes, &mut stages));
+        times[2].extend(floor::git_commit(10, &mut stages));
+        times[3].extend(looping::measure(looping::Tree::Plain { others: 10 }, &mut stages));
+        times[4].extend(looping::measure(looping::Tree::Git { others: 10 }, &mut stages));
+    }
+    let names =
+        ["floor: inotify → spawn", SYNCED, COMMIT, "agency, without git", "agency, with git"];
+    let mut names = names.into_iter();
+    let [floor, synced, commit, plain, git] =
+        times.map(|times| line(names.next().unwrap_or_default(), median(times)));
     println!();
     ratio("without git / synced floor", plain, synced, 2.0);
     ratio("with git / (commit + synced floor)", git, commit + synced, 1.25);
     ratio("agency without git / bare floor", plain, floor, f64::INFINITY);
 }
 
-fn synced_floor() -> Duration {
-    line("floor + synced journal and state file", floor::measure(floor::Sync::Yes))
-}
+const SYNCED: &str = "floor + synced journal and state file";
+const COMMIT: &str = "`git commit -a` alone";
 
 fn many() {
     println!("\nThe same with 10 and with 100,000 other files\n");
-    let synced = synced_floor();
-    let plain = line("without git, 10", looping::measure(looping::Tree::Plain { others: 10 }));
-    let git = line("with git, 10", looping::measure(looping::Tree::Git { others: 10 }));
-    let many =
-        line("agency, without git", looping::measure(looping::Tree::Plain { others: 100_000 }));
-    let many_git =
-        line("agency, with git", looping::measure(looping::Tree::Git { others: 100_000 }));
-    let many_commit = line("`git commit -a` alone", floor::git_commit_among(100_000));
+    let mut stages = Stages::default();
+    let mut at = |tree| median(looping::measure(tree, &mut stages));
+    let plain = line("without git, 10", at(looping::Tree::Plain { others: 10 }));
+    let git = line("with git, 10", at(looping::Tree::Git { others: 10 }));
+    let many = line("agency, without git", at(looping::Tree::Plain { others: 100_000 }));
+    let many_git = line("agency, with git", at(looping::Tree::Git { others: 100_000 }));
+    let synced = line(SYNCED, median(floor::measure(floor::Sync::Yes, &mut stages)));
+    let many_commit = line(COMMIT, median(floor::git_commit(100_000, &mut stages)));
     println!();
     ratio("without git, 100,000 files / 10 files", many, plain, 1.25);
     ratio("with git, 100,000 files / 10 files", many_git, git, f64::INFINITY);
     ratio("with git / (commit + synced floor)", many_git, many_commit + synced, 1.25);
+}
+
+/// The folders of what was measured. They stay until all is: a file system that has just taken many files away may look long for
+/// the place of a new one, and whoever is measured next would pay for that.
+#[derive(Default)]
+struct Stages(Vec<tempfile::TempDir>);
+
+impl Stages {
+    fn another(&mut self) -> PathBuf {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().to_owned();
+        self.0.push(dir);
+        path
+    }
 }
 
 fn line(what: &str, time: Duration) -> Duration {

@@ -24,6 +24,11 @@ pub(crate) fn act() {
     let notes = std::env::args().nth(2).expect("the notes' path is the second argument");
     let told = |name: &str| std::env::var(name).unwrap_or_default();
     let (agent, step) = (told("AGENCY_AGENT"), told("AGENCY_TASK"));
+    let mut notes = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(notes)
+        .expect("the notes are writable");
     let closed = match flag_words(&agent, &told("AGENCY_PHASE")) {
         Some((status, next)) => {
             std::thread::sleep(LIFE);
@@ -39,12 +44,7 @@ pub(crate) fn act() {
         }
         None => begun,
     };
-    let mut file = std::fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(notes)
-        .expect("the notes are writable");
-    writeln!(file, "{begun} {closed}").expect("the notes are writable");
+    notes.write_all(format!("{begun} {closed}\n").as_bytes()).expect("the notes are writable");
 }
 
 fn flag_words(agent: &str, phase: &str) -> Option<(&'static str, &'static str)> {

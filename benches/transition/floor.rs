@@ -1,7 +1,7 @@
 //! What the machine itself costs: an event and a spawn, the syncs that durability needs, a plain commit.
 
 use super::agent;
-use crate::{clock, fill, git, median};
+use crate::{Stages, clock, fill, git};
 use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecursiveMode, Watcher as _};
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-const ROUNDS: usize = 60;
+const ROUNDS: usize = 20;
 
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Sync {
@@ -20,16 +20,15 @@ pub(crate) enum Sync {
 }
 
 /// A file is closed, an event comes, a child is started; its first instruction ends the round.
-pub(crate) fn measure(sync: Sync) -> Duration {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let notes = dir.path().join("notes");
-    let watched = dir.path().join("watched");
+pub(crate) fn measure(sync: Sync, stages: &mut Stages) -> Vec<Duration> {
+    let dir = stages.another();
+    let notes = dir.join("notes");
+    let watched = dir.join("watched");
     std::fs::create_dir(&watched).expect("a temporary folder is writable");
     let (sender, events) = mpsc::channel();
     let mut watcher = notify::recommended_watcher(sender).expect("inotify");
     watcher.watch(&watched, RecursiveMode::NonRecursive).expect("inotify");
-    let mut journal =
-        File::create(dir.path().join("journal")).expect("a temporary folder is writable");
+    let mut journal = File::create(dir.join("journal")).expect("a temporary folder is writable");
     let mut times = Vec::new();
     for round in 0..ROUNDS {
         std::fs::write(watched.join("flag"), round.to_string())
@@ -40,7 +39,7 @@ pub(crate) fn measure(sync: Sync) -> Duration {
         ) {}
         if sync == Sync::Yes {
             writeln!(journal, "{round}").and_then(|()| journal.sync_data()).expect("a journal");
-            replace(dir.path(), round);
+            replace(&dir, round);
         }
         let program = std::env::current_exe().expect("a running program has a path");
         let mut child = Command::new(program)
@@ -53,7 +52,7 @@ pub(crate) fn measure(sync: Sync) -> Duration {
         times.push(Duration::from_nanos((last_begun(&notes) - closed) as u64));
     }
     assert!(agent::template(&notes).contains("--agent"), "the same child as in the daemon's runs");
-    median(times)
+    times
 }
 
 fn is_close(event: &notify::Event) -> bool {
@@ -78,30 +77,25 @@ fn last_begun(notes: &Path) -> u128 {
     line.split(' ').next().and_then(|word| word.parse().ok()).expect("a number")
 }
 
-pub(crate) fn git_commit() -> Duration {
-    git_commit_among(10)
-}
-
 /// The owner's own way, for comparison.
-pub(crate) fn git_commit_among(others: usize) -> Duration {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    git(dir.path(), &["init", "--quiet"]);
-    fill(dir.path(), others);
-    for name in ["state", "response"] {
-        std::fs::write(dir.path().join(name), "0").expect("a temporary folder is writable");
-    }
-    git(dir.path(), &["add", "-A"]);
-    git(dir.path(), &["commit", "--quiet", "-m", "first"]);
-    let rounds = if others > 1000 { ROUNDS / 4 } else { ROUNDS };
-    let mut times = Vec::new();
-    for round in 0..rounds {
+pub(crate) fn git_commit(others: usize, stages: &mut Stages) -> Vec<Duration> {
+    let dir = stages.another();
+    git(&dir, &["init", "--quiet"]);
+    fill(&dir, others);
+    let change = |round: usize| {
         for name in ["state", "response"] {
-            std::fs::write(dir.path().join(name), format!("round {round}"))
+            std::fs::write(dir.join(name), format!("round {round}"))
                 .expect("a temporary folder is writable");
         }
+    };
+    change(0);
+    git(&dir, &["add", "-A"]);
+    git(&dir, &["commit", "--quiet", "-m", "first"]);
+    let commit = |round| {
+        change(round);
         let begun = Instant::now();
-        git(dir.path(), &["commit", "--quiet", "-a", "-m", "next"]);
-        times.push(begun.elapsed());
-    }
-    median(times)
+        git(&dir, &["commit", "--quiet", "-a", "-m", "next"]);
+        begun.elapsed()
+    };
+    (1..=ROUNDS).map(commit).collect()
 }

@@ -1,14 +1,15 @@
 //! What watching costs when nothing happens.
 
 use super::looping::Stage;
-use crate::git;
+use crate::{Stages, git};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Repositories that wait for their owner: nothing runs, everything is watched.
 pub(crate) fn measure(count: usize) {
-    let stage = Stage::new("[\"false\"]");
+    let mut stages = Stages::default();
+    let stage = Stage::new(stages.another(), "[\"false\"]");
     let template = stage.at("template");
     std::fs::create_dir(&template).expect("a temporary folder is writable");
     std::fs::write(template.join("README.md"), "x\n").expect("a temporary folder is writable");
@@ -23,8 +24,7 @@ pub(crate) fn measure(count: usize) {
         let begun = stage.agency(repo).args(["loop", "init", "--steps", "1"]).status();
         assert!(begun.is_ok_and(|status| status.success()), "a loop");
     }
-    let mut daemon =
-        stage.agency(stage.dir.path()).arg("run").args(&repos).spawn().expect("a daemon");
+    let mut daemon = stage.agency(&stage.dir).arg("run").args(&repos).spawn().expect("a daemon");
     wait_until_quiet(daemon.id());
     let before = cpu(daemon.id());
     std::thread::sleep(Duration::from_secs(60));

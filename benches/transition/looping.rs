@@ -1,7 +1,7 @@
 //! The real daemon on a real loop whose agents do nothing but write their flag.
 
 use super::agent;
-use crate::{fill, git, median};
+use crate::{Stages, fill, git};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -14,22 +14,20 @@ pub(crate) enum Tree {
 
 /// A repository on a stage of its own.
 pub(crate) struct Stage {
-    pub(crate) dir: tempfile::TempDir,
+    pub(crate) dir: PathBuf,
 }
 
 impl Stage {
-    pub(crate) fn new(agents: &str) -> Self {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        std::fs::create_dir(dir.path().join("home")).expect("a temporary folder is writable");
+    pub(crate) fn new(dir: PathBuf, agents: &str) -> Self {
+        std::fs::create_dir(dir.join("home")).expect("a temporary folder is writable");
         let agent = format!("{{ command: {agents}, retries: 0 }}");
         let text = format!("agents:\n  claude-code: {agent}\n  codex: {agent}\n");
-        std::fs::write(dir.path().join("agency.yaml"), text)
-            .expect("a temporary folder is writable");
+        std::fs::write(dir.join("agency.yaml"), text).expect("a temporary folder is writable");
         Self { dir }
     }
 
     pub(crate) fn at(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        self.dir.join(name)
     }
 
     pub(crate) fn agency(&self, dir: &Path) -> Command {
@@ -46,9 +44,13 @@ impl Stage {
     }
 }
 
-pub(crate) fn measure(tree: Tree) -> Duration {
-    let notes = tempfile::NamedTempFile::new().expect("a temporary file");
-    let stage = Stage::new(&agent::template(notes.path()));
+/// The first of the turns warm git's and our own caches, and do not count.
+const WARM: usize = 4;
+
+pub(crate) fn measure(tree: Tree, stages: &mut Stages) -> Vec<Duration> {
+    let dir = stages.another();
+    let notes = dir.join("notes");
+    let stage = Stage::new(dir, &agent::template(&notes));
     let repo = stage.at("repo");
     std::fs::create_dir(&repo).expect("a temporary folder is writable");
     let others = match tree {
@@ -61,19 +63,18 @@ pub(crate) fn measure(tree: Tree) -> Duration {
         git(&repo, &["add", "-A"]);
         git(&repo, &["commit", "--quiet", "-m", "first"]);
     }
-    let steps: Vec<String> = (1..=12).map(|step| step.to_string()).collect();
+    let steps: Vec<String> = (1..=6).map(|step| step.to_string()).collect();
     for words in [&["loop", "init", "--steps", &steps.join(",")][..], &["run", "--once"]] {
         let status = stage.agency(&repo).args(words).status();
         assert!(status.is_ok_and(|status| status.success()), "agency {words:?}");
     }
-    let text = std::fs::read_to_string(notes.path()).expect("the agents have written");
+    let text = std::fs::read_to_string(&notes).expect("the agents have written");
     let line = |line: &str| {
         let (begun, closed) = line.split_once(' ').expect("two numbers");
         (begun.parse::<u128>().expect("a number"), closed.parse::<u128>().expect("a number"))
     };
     let lines: Vec<_> = text.lines().map(line).collect();
     assert_eq!(lines.len(), 4 * steps.len(), "every turn was played once");
-    // The first turns warm git's and our own caches.
-    let pairs = lines.windows(2).skip(4);
-    median(pairs.map(|pair| Duration::from_nanos((pair[1].0 - pair[0].1) as u64)).collect())
+    let pairs = lines.windows(2).skip(WARM);
+    pairs.map(|pair| Duration::from_nanos((pair[1].0 - pair[0].1) as u64)).collect()
 }
