@@ -114,13 +114,27 @@ impl Quarantine {
         Ok(entry)
     }
 
-    /// The same, but what was copied stays where it is until all is on disk.
+    /// The same of what was read already. It is on disk when this returns.
+    pub(super) fn keep_bytes(&self, bytes: &[u8], label: &Label<'_>) -> Result<(), StoreError> {
+        make_dir(&self.dir)?;
+        let (temp, mut to) = self.temp(label.key)?;
+        to.write_all(bytes).map_err(temp.failed("write"))?;
+        let mut unsynced = Unsynced::default();
+        unsynced.note(&to, &temp.path())?;
+        let size = bytes.len() as u64;
+        let digest = Some(Digest::of(bytes));
+        let entry = QuarantineEntry { size, kept: size, digest, ..describe(label) };
+        self.publish(&Content::Copied(temp), entry, &mut unsynced)?;
+        unsynced.sync()
+    }
+
+    /// As [`Self::keep_at`], but what was copied stays where it is until all is on disk.
     pub(super) fn keep_for_later(
         &self,
         from: &Spot,
         label: &Label<'_>,
         unsynced: &mut Unsynced,
-    ) -> Result<QuarantineEntry, StoreError> {
+    ) -> Result<(), StoreError> {
         let mut own = Unsynced::default();
         let (content, entry) = self.keep_unsynced(from, label, &mut own)?;
         match content {
@@ -134,7 +148,7 @@ impl Quarantine {
                 self.release(from, &content, &entry)?;
             }
         }
-        Ok(entry)
+        Ok(())
     }
 
     fn keep_unsynced(

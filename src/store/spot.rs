@@ -203,6 +203,17 @@ impl Spot {
         Ok(None)
     }
 
+    /// A plain file of at most `limit` bytes, whole; `None` for everything else.
+    pub(super) fn bytes(&self, limit: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let Found::Plain { file, size } = self.look()? else { return Ok(None) };
+        if size > limit {
+            return Ok(None);
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+        file.take(limit + 1).read_to_end(&mut bytes).map_err(self.failed("read"))?;
+        Ok((bytes.len() as u64 <= limit).then_some(bytes))
+    }
+
     pub(super) fn create(&self, mode: u32) -> Result<File, StoreError> {
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
         let mode = Mode::from_bits_truncate(mode);

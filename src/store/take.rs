@@ -1,7 +1,7 @@
 //! Takes a refused or consumed file away without ever taking a newer one. It does not judge files.
 
 use super::{
-    Quarantine, QuarantineEntry, SEEN_MAX, StoreError, Unsynced,
+    KEEP_MAX, Quarantine, QuarantineEntry, SEEN_MAX, StoreError, Unsynced,
     quarantine::{Label, Share},
     rename::{Moved, Renames, to_ours},
     spot::{Spot, make_dir, safe_name},
@@ -9,14 +9,14 @@ use super::{
 use crate::model::{Digest, Key, RelPath};
 use std::path::Path;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It was the one we meant; it is in quarantine.
-    Kept(QuarantineEntry),
+    /// It was the one we meant; it is in quarantine once everything is on disk.
+    Kept,
     /// It was a newer file, which lies at its path again.
     PutBack,
     /// It was a newer file, and a still newer one lies at its path; the one between is in quarantine.
-    Superseded(QuarantineEntry),
+    Superseded,
     Absent,
 }
 
@@ -64,7 +64,7 @@ impl Taking<'_> {
         // Done before: only the `done` was lost. Whatever lies at the path by now is another file. A directory that could
         // not be moved into quarantine still lies aside then, which is why its note is asked for first.
         if let Some(entry) = self.quarantine.find(self.key, self.path)? {
-            return self.finish(entry, [Some(&aside), hidden.as_ref()], unsynced);
+            return self.finish(&entry, [Some(&aside), hidden.as_ref()], unsynced);
         }
         if aside.exists()? {
             return self.judge(&aside, unsynced);
@@ -107,10 +107,16 @@ impl Taking<'_> {
     /// What we hold cannot change its name any more; now look whether it is what we meant.
     fn judge(&self, held: &Spot, unsynced: &mut Unsynced) -> Result<Taken, StoreError> {
         let Some(seen) = self.seen else {
-            return self.keep(held, Share::Excerpt, unsynced).map(Taken::Kept);
+            return self.keep(held, Share::Excerpt, unsynced).map(|()| Taken::Kept);
         };
+        if let Some(bytes) = self.bytes_aside(held)?
+            && Digest::of(&bytes) == *seen
+        {
+            unsynced.keep(held.path(), bytes, self.quarantine, &self.label(Share::Excerpt));
+            return Ok(Taken::Kept);
+        }
         if held.digest(SEEN_MAX)?.as_ref() == Some(seen) {
-            return self.keep(held, Share::Excerpt, unsynced).map(Taken::Kept);
+            return self.keep(held, Share::Excerpt, unsynced).map(|()| Taken::Kept);
         }
         let target = Spot::make(self.root, self.path)?;
         match Renames::Flags.to_free(held, &target)? {
@@ -118,30 +124,38 @@ impl Taking<'_> {
                 target.note_dir(unsynced)?;
                 Ok(Taken::PutBack)
             }
-            Moved::Taken => self.keep(held, Share::Whole, unsynced).map(Taken::Superseded),
+            Moved::Taken => self.keep(held, Share::Whole, unsynced).map(|()| Taken::Superseded),
             Moved::Gone | Moved::Apart => Err(StoreError::Contended { path: held.path() }),
         }
     }
 
-    /// Aside, in our own folder, the original may wait until its copy is on disk. In the repository it would be in the way.
-    fn keep(
-        &self,
-        held: &Spot,
-        share: Share,
-        unsynced: &mut Unsynced,
-    ) -> Result<QuarantineEntry, StoreError> {
+    /// What lies in our own folder may wait there until its copy is on disk; in the repository it would be in the way.
+    fn is_aside(&self, held: &Spot) -> bool {
+        held.path().starts_with(self.aside)
+    }
+
+    /// Small enough to be kept from memory, beside the work: they are the bytes that were judged, whatever becomes of the file.
+    fn bytes_aside(&self, held: &Spot) -> Result<Option<Vec<u8>>, StoreError> {
+        if self.is_aside(held) { held.bytes(KEEP_MAX) } else { Ok(None) }
+    }
+
+    fn label(&self, share: Share) -> Label<'_> {
         let digest = self.seen.filter(|_| share == Share::Excerpt);
-        let label = Label { path: self.path, key: self.key, why: self.why, digest, share };
-        if held.path().starts_with(self.aside) {
+        Label { path: self.path, key: self.key, why: self.why, digest, share }
+    }
+
+    fn keep(&self, held: &Spot, share: Share, unsynced: &mut Unsynced) -> Result<(), StoreError> {
+        let label = self.label(share);
+        if self.is_aside(held) {
             self.quarantine.keep_for_later(held, &label, unsynced)
         } else {
-            self.quarantine.keep_at(held, &label)
+            self.quarantine.keep_at(held, &label).map(drop)
         }
     }
 
     fn finish(
         &self,
-        entry: QuarantineEntry,
+        entry: &QuarantineEntry,
         held: [Option<&Spot>; 2],
         unsynced: &mut Unsynced,
     ) -> Result<Taken, StoreError> {
@@ -152,7 +166,7 @@ impl Taking<'_> {
                 self.keep(spot, share, unsynced)?;
             }
         }
-        Ok(if superseded { Taken::Superseded(entry) } else { Taken::Kept(entry) })
+        Ok(if superseded { Taken::Superseded } else { Taken::Kept })
     }
 }
 

@@ -3,7 +3,11 @@
 //! The journal makes this safe: a decision is synced before its effects, which can be done again from it. So an effect need not
 //! be on disk when it returns, only before the journal says for good that it is done (see `workspace::settle`).
 
-use super::StoreError;
+use super::{
+    Quarantine, StoreError,
+    quarantine::{Label, Share},
+};
+use crate::model::{Key, RelPath};
 use std::{
     fs::{self, File},
     io,
@@ -14,8 +18,27 @@ use std::{
 #[derive(Debug, Default)]
 pub struct Unsynced {
     files: Vec<Open>,
+    /// Files that were taken away, and are still to be copied to where they stay.
+    taken: Vec<Taken>,
     /// Kept until what replaces them is on disk.
     leavings: Vec<PathBuf>,
+}
+
+#[derive(Debug)]
+struct Taken {
+    bytes: Vec<u8>,
+    quarantine: Quarantine,
+    path: RelPath,
+    key: Key,
+    why: String,
+}
+
+impl Taken {
+    fn keep(&self) -> Result<(), StoreError> {
+        let Self { bytes, quarantine, path, key, why } = self;
+        let label = Label { path, key, why, digest: None, share: Share::Whole };
+        quarantine.keep_bytes(bytes, &label)
+    }
 }
 
 #[derive(Debug)]
@@ -45,17 +68,36 @@ impl Unsynced {
         self.leavings.push(path);
     }
 
+    /// What was taken away is kept with the rest; then its file, which lies aside, goes.
+    pub(super) fn keep(
+        &mut self,
+        aside: PathBuf,
+        bytes: Vec<u8>,
+        quarantine: &Quarantine,
+        label: &Label<'_>,
+    ) {
+        self.taken.push(Taken {
+            bytes,
+            quarantine: quarantine.clone(),
+            path: label.path.clone(),
+            key: label.key.clone(),
+            why: label.why.to_owned(),
+        });
+        self.leave(aside);
+    }
+
     pub(super) fn join(&mut self, other: Self) {
         for open in other.files {
             if self.files.iter().all(|known| known.id != open.id) {
                 self.files.push(open);
             }
         }
+        self.taken.extend(other.taken);
         self.leavings.extend(other.leavings);
     }
 
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.leavings.is_empty()
+        self.files.is_empty() && self.taken.is_empty() && self.leavings.is_empty()
     }
 
     /// Files before folders come by the order in which they were noted.
@@ -63,6 +105,7 @@ impl Unsynced {
         for Open { file, path, .. } in &self.files {
             file.sync_all().map_err(StoreError::io("sync", path))?;
         }
+        self.taken.iter().try_for_each(Taken::keep)?;
         for path in &self.leavings {
             match fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -46,15 +46,16 @@ pub(super) fn encode(
     let (n, prev) = (head.n + 1, &head.hash);
     let at = at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
     let quoted = Value::from(kind);
-    let mut text =
-        format!(r#"{{"n":{n},"at":"{at}","prev":"{prev}","kind":{quoted},"body":{body}"#);
-    let hash = Digest::of(text.as_bytes());
-    text.push_str(&format!("{HASH_OPENS}{hash}{HASH_CLOSES}"));
+    let opens = format!(r#"{{"n":{n},"at":"{at}","prev":"{prev}","kind":{quoted},"body":"#);
+    let mut text = opens.into_bytes();
+    serde_json::to_writer(&mut text, body).expect("BUG: a value can be written to memory");
+    let hash = Digest::of(&text);
+    text.extend_from_slice(format!("{HASH_OPENS}{hash}{HASH_CLOSES}").as_bytes());
     if text.len() > LINE_MAX {
         return Err(StoreError::RecordTooLong { size: text.len(), limit: LINE_MAX });
     }
-    text.push('\n');
-    Ok((text.into_bytes(), Head { n, hash }))
+    text.push(b'\n');
+    Ok((text, Head { n, hash }))
 }
 
 fn is_within(value: &Value, depth: usize) -> bool {

@@ -45,13 +45,18 @@ impl Place {
     }
 
     fn take_as(&self, key: &Key, seen: Option<&str>) -> Taken {
+        let (taken, unsynced) = self.take_for_now(key, seen);
+        unsynced.sync().unwrap();
+        taken
+    }
+
+    fn take_for_now(&self, key: &Key, seen: Option<&str>) -> (Taken, Unsynced) {
         let seen = seen.map(|text| Digest::of(text.as_bytes()));
         let repo = self.root.path().join("repo");
         let shelf = Shelf { aside: &self.aside, quarantine: &self.quarantine };
         let mut unsynced = Unsynced::default();
         let taken = take(&repo, &path(), seen.as_ref(), shelf, key, "stale", &mut unsynced);
-        unsynced.sync().unwrap();
-        taken.unwrap()
+        (taken.unwrap(), unsynced)
     }
 
     fn take(&self, seen: Option<&str>) -> Taken {
@@ -59,10 +64,16 @@ impl Place {
     }
 
     fn take_kept(&self, seen: Option<&str>) -> QuarantineEntry {
-        match self.take(seen) {
-            Taken::Kept(entry) => entry,
-            other => panic!("not kept: {other:?}"),
-        }
+        self.take_kept_as(&key(), seen)
+    }
+
+    fn take_kept_as(&self, key: &Key, seen: Option<&str>) -> QuarantineEntry {
+        assert_eq!(self.take_as(key, seen), Taken::Kept);
+        self.entry(key)
+    }
+
+    fn entry(&self, key: &Key) -> QuarantineEntry {
+        self.quarantine.find(key, &path()).unwrap().expect("it has a note")
     }
 
     fn nothing_lies_aside(&self) -> bool {
@@ -151,6 +162,40 @@ fn a_file_set_aside_before_a_crash_is_continued_with() {
     assert_eq!(fs::read_dir(place.root.path().join("quarantine")).unwrap().count(), 2);
 }
 
+// covers: DM-05
+#[test]
+fn what_was_judged_is_kept_whatever_becomes_of_its_file_meanwhile() {
+    let place = Place::new();
+    for (name, meanwhile) in [("changed", Some("forged")), ("gone", None)] {
+        fs::write(place.file(), name).unwrap();
+        let key = Key::new(name);
+        let (taken, unsynced) = place.take_for_now(&key, Some(name));
+        assert_eq!(taken, Taken::Kept);
+        let aside = place.aside.join(name);
+        match meanwhile {
+            Some(text) => fs::write(&aside, text).unwrap(),
+            None => fs::remove_file(&aside).unwrap(),
+        }
+        unsynced.sync().unwrap();
+        assert_eq!(fs::read_to_string(place.kept_path(&place.entry(&key))).unwrap(), name);
+        assert!(place.nothing_lies_aside());
+    }
+}
+
+// covers: DM-06
+#[test]
+fn what_a_kill_left_to_be_kept_is_kept_when_it_is_taken_again() {
+    let place = Place::new();
+    fs::write(place.file(), "bad").unwrap();
+    let (taken, lost) = place.take_for_now(&key(), Some("bad"));
+    drop(lost);
+    assert_eq!(taken, Taken::Kept);
+    assert!(!place.nothing_lies_aside() && !place.kept.exists(), "only set aside so far");
+    let entry = place.take_kept(Some("bad"));
+    assert_eq!(fs::read(place.kept_path(&entry)).unwrap(), b"bad");
+    assert!(place.nothing_lies_aside());
+}
+
 // covers: DM-06
 #[test]
 fn a_crash_inside_the_quarantine_is_repaired() {
@@ -172,10 +217,12 @@ fn a_newer_file_with_a_still_newer_one_in_its_place_is_kept() {
     fs::create_dir_all(&place.aside).unwrap();
     fs::write(place.aside.join("d7.take"), "newer").unwrap();
     fs::write(place.file(), "newest").unwrap();
-    let Taken::Superseded(entry) = place.take(Some("bad")) else { panic!("not superseded") };
+    assert_eq!(place.take(Some("bad")), Taken::Superseded);
+    let entry = place.entry(&key());
     assert_eq!(fs::read(place.kept_path(&entry)).unwrap(), b"newer");
     assert_eq!(fs::read(place.file()).unwrap(), b"newest");
-    assert_eq!(place.take(Some("bad")), Taken::Superseded(entry));
+    assert_eq!(place.take(Some("bad")), Taken::Superseded);
+    assert_eq!(place.entry(&key()), entry);
     assert!(place.nothing_lies_aside());
 }
 
@@ -190,12 +237,12 @@ fn links_pipes_and_sockets_are_taken_without_touching_what_is_behind() {
     assert_eq!(place.take_kept(None), entry);
 
     mkfifo(&place.file(), Mode::from_bits_truncate(0o644)).unwrap();
-    let Taken::Kept(entry) = place.take_as(&Key::new("fifo"), None) else { panic!("not kept") };
+    let entry = place.take_kept_as(&Key::new("fifo"), None);
     assert_eq!((entry.kind, entry.kept), (Kind::Fifo, 0));
     assert!(!place.kept_path(&entry).exists() && !place.file().exists());
 
     drop(UnixListener::bind(place.file()).unwrap());
-    let Taken::Kept(entry) = place.take_as(&Key::new("socket"), None) else { panic!("not kept") };
+    let entry = place.take_kept_as(&Key::new("socket"), None);
     assert_eq!(entry.kind, Kind::Socket);
     assert!(place.nothing_lies_aside());
 }
@@ -288,21 +335,20 @@ fn file_systems_that_differ_are_no_trouble() {
 
     // A crash with the file under its hidden name.
     fs::write(place.file().with_file_name(".agency-aside-hidden"), "bad").unwrap();
-    let taken = place.take_as(&Key::new("hidden"), Some("bad"));
-    assert!(matches!(taken, Taken::Kept(_)), "{taken:?}");
+    assert_eq!(place.take_as(&Key::new("hidden"), Some("bad")), Taken::Kept);
     assert!(place.nothing_lies_aside());
 
     fs::create_dir(place.file()).unwrap();
-    let taken = place.take_as(&Key::new("empty"), None);
-    assert!(matches!(taken, Taken::Kept(_)) && place.nothing_lies_aside(), "{taken:?}");
+    assert_eq!(place.take_as(&Key::new("empty"), None), Taken::Kept);
+    assert!(place.nothing_lies_aside());
 
     fs::create_dir(place.file()).unwrap();
     fs::write(place.file().join("inside"), "work").unwrap();
-    let Taken::Kept(entry) = place.take_as(&Key::new("full"), None) else { panic!("not kept") };
+    let entry = place.take_kept_as(&Key::new("full"), None);
     let left = PathBuf::from(entry.left.clone().expect("it says where it was left"));
     assert_eq!(fs::read(left.join("inside")).unwrap(), b"work");
     assert!(!place.file().exists());
-    assert_eq!(place.take_as(&Key::new("full"), None), Taken::Kept(entry));
+    assert_eq!(place.take_kept_as(&Key::new("full"), None), entry);
 }
 
 /// Somebody puts a new file there whenever the place is free. Not one of them may be lost or taken twice.
@@ -327,8 +373,9 @@ fn nothing_is_lost_in_a_race() {
     let mut seen = Vec::new();
     for round in 0.. {
         let last = writer.is_finished();
-        let entry = match place.take_as(&Key::new(format!("k{round}")), None) {
-            Taken::Kept(entry) => entry,
+        let key = Key::new(format!("k{round}"));
+        let entry = match place.take_as(&key, None) {
+            Taken::Kept => place.entry(&key),
             Taken::Absent if last => break,
             Taken::Absent => continue,
             other => panic!("{other:?}"),
