@@ -1,4 +1,4 @@
-//! The touch of `beat` that tells the daemon that a shim is not stuck. Judging its absence is `observe`'s work.
+//! The touch of `alive` that tells the daemon that a shim is not stuck. Judging its absence is `observe`'s work.
 
 use crate::clock::{boottime, wall};
 use crate::model::Ticks;

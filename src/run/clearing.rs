@@ -1,6 +1,6 @@
 //! Old runs leave the disk. One whose end is not known for good stays, whatever its age.
 
-use super::folder::{Folder, INTENT};
+use super::folder::{AHEAD, Folder, INTENT};
 use crate::model::Timestamp;
 use std::fs::{DirEntry, remove_dir_all, remove_file};
 use std::io;
@@ -20,7 +20,7 @@ pub fn clear(runs: &Path, before: Timestamp) -> usize {
 }
 
 fn folder(entry: DirEntry) -> Option<(SystemTime, Folder)> {
-    let meta = entry.metadata().ok().filter(|meta| meta.is_dir())?;
+    let meta = entry.metadata().ok().filter(|meta| meta.is_dir() && entry.file_name() != AHEAD)?;
     Some((meta.modified().ok()?, Folder::new(entry.path())))
 }
 

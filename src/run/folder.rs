@@ -7,20 +7,35 @@ use super::usage::UsageFile;
 use crate::model::{SAID_MAX, Timestamp};
 use crate::read::open_plain;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// The largest of our own JSON files that is read: `run.json` may hold a whole prompt in its argv.
 const JSON_MAX: u64 = 4 * 1024 * 1024;
 
+/// The folder of the next run, made before it is known. No run is called so.
+pub(super) const AHEAD: &str = ".next";
+
 /// The name of the mark on a run that exited with 0 and left nothing of what was expected; also that outcome's word.
 pub(super) const NO_ARTIFACT: &str = "no-artifact";
 
+/// What an agent is told; empty for a command of the owner's.
+pub(super) const PROMPT: &str = "prompt.md";
+
 /// What is to be run. Without it a folder is no run.
 pub(super) const INTENT: &str = "run.json";
+
+/// The mark of a run that somebody was started for.
+pub(super) const STARTED: &str = "started";
+
+/// Whose lock is the run's.
+const ALIVE: &str = "alive";
+
+/// How it ended.
+pub(super) const EXIT: &str = "exit.json";
 
 /// The mark of a run whose end is known for good.
 pub(super) const SEEN: &str = "seen";
@@ -66,6 +81,11 @@ impl Lock {
         self.0.write_all_at(&text, 0)?;
         self.0.set_len(text.len() as u64)
     }
+
+    /// What the holder touches to show that it is not stuck: the time of the text.
+    pub(super) fn beat(&self) -> io::Result<File> {
+        self.0.try_clone()
+    }
 }
 
 impl Folder {
@@ -78,7 +98,7 @@ impl Folder {
     }
 
     pub fn prompt(&self) -> PathBuf {
-        self.0.join("prompt.md")
+        self.0.join(PROMPT)
     }
 
     /// The newest output; what came before it is in the same name with `.1`.
@@ -96,7 +116,7 @@ impl Folder {
 
     /// How the run ended, once it has.
     pub fn exit(&self) -> Option<io::Result<ExitRecord>> {
-        found(self.read("exit.json"))
+        found(self.read(EXIT))
     }
 
     /// What its output said, as far as the daemon has read it.
@@ -122,7 +142,7 @@ impl Folder {
     }
 
     pub(super) fn alive(&self) -> Option<Alive> {
-        self.read("alive").ok()
+        self.read(ALIVE).ok()
     }
 
     pub(super) fn has(&self, name: &str) -> bool {
@@ -131,7 +151,7 @@ impl Folder {
 
     /// A shim was started for it, whatever became of that.
     pub(super) fn was_started(&self) -> bool {
-        self.has("started") || self.0.join("alive").metadata().is_ok_and(|meta| meta.len() > 0)
+        self.has(STARTED) || self.0.join(ALIVE).metadata().is_ok_and(|meta| meta.len() > 0)
     }
 
     /// Its end was known for good before that. The mark of this is the last thing that came into the folder, or nearly.
@@ -146,11 +166,7 @@ impl Folder {
     }
 
     pub(super) fn last_beat(&self) -> Option<SystemTime> {
-        self.0.join("beat").metadata().and_then(|meta| meta.modified()).ok()
-    }
-
-    pub(super) fn open_beat(&self) -> io::Result<File> {
-        private().write(true).create(true).truncate(false).open(self.0.join("beat"))
+        self.0.join(ALIVE).metadata().and_then(|meta| meta.modified()).ok()
     }
 
     /// Where the shim's own complaints go.
@@ -160,13 +176,22 @@ impl Folder {
 
     /// `None` while somebody else holds it.
     pub(super) fn try_lock(&self) -> io::Result<Option<Lock>> {
-        let path = self.0.join("alive");
+        let path = self.0.join(ALIVE);
         let file = private().read(true).write(true).create(true).truncate(false).open(path)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Lock(file))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(cause)) => Err(cause),
         }
+    }
+
+    /// For a run that is not known yet: the folder, with what every run has in it, still empty and under its first name.
+    pub(super) fn make_ahead(&self) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
+        let files = [PROMPT, INTENT, STARTED, EXIT].map(temporary);
+        files.iter().map(String::as_str).chain([ALIVE]).try_for_each(|name| {
+            private().append(true).create(true).open(self.0.join(name)).map(drop)
+        })
     }
 
     /// For every reader whole or not at all, and on disk before this returns.
@@ -189,7 +214,7 @@ impl Folder {
 
     /// As [`Self::publish_json_lazily`].
     pub(super) fn publish(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let temporary = self.0.join(format!("{name}.tmp"));
+        let temporary = self.0.join(temporary(name));
         let mut file = private().write(true).create(true).truncate(true).open(&temporary)?;
         file.write_all(bytes)?;
         std::fs::rename(&temporary, self.0.join(name))
@@ -197,7 +222,7 @@ impl Folder {
 
     /// What tells how it ended and what it cost.
     pub(crate) fn records(&self) -> [PathBuf; 2] {
-        ["exit.json", "usage.json"].map(|name| self.0.join(name))
+        [EXIT, "usage.json"].map(|name| self.0.join(name))
     }
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
@@ -205,6 +230,10 @@ impl Folder {
         open_plain(&self.0.join(name))?.take(JSON_MAX).read_to_end(&mut text)?;
         Ok(serde_json::from_slice(&text)?)
     }
+}
+
+fn temporary(name: &str) -> String {
+    format!("{name}.tmp")
 }
 
 fn json(value: &impl Serialize) -> io::Result<Vec<u8>> {

@@ -4,7 +4,7 @@ use super::AFTER_START;
 use super::cgroup::Cgroup;
 use super::executor::{CancelOutcome, Executor, Held, HeldState, RunError, Ticket};
 use super::exit::{ExitRecord, How};
-use super::folder::{Folder, INTENT, NO_ARTIFACT, SEEN, Stop};
+use super::folder::{AHEAD, EXIT, Folder, INTENT, NO_ARTIFACT, PROMPT, SEEN, STARTED, Stop};
 use super::observe::{Watched, observe};
 use super::spare::{Order, Spares};
 use super::spec::{RunFile, RunSpec};
@@ -116,10 +116,8 @@ impl LocalExecutor {
         if folder.intent().is_ok() || (folder.has(INTENT) && folder.was_started()) {
             return Ok(());
         }
-        DirBuilder::new().recursive(true).mode(0o700).create(folder.path())?;
-        if !spec.spawn.prompt.is_empty() {
-            folder.publish("prompt.md", spec.spawn.prompt.as_bytes())?;
-        }
+        self.make(folder)?;
+        folder.publish(PROMPT, spec.spawn.prompt.as_bytes())?;
         let beat = (self.stuck_after / BEATS_BEFORE_STUCK).as_millis();
         let beat_ms = u64::try_from(beat).unwrap_or(u64::MAX);
         let resume = spec.spawn.resume.as_deref();
@@ -127,6 +125,16 @@ impl LocalExecutor {
         let mut run = RunFile::new(spec, &folder.prompt(), beat_ms, before, wall());
         run.cgroup = Cgroup::of_run(spec.spawn.run.as_str());
         folder.publish_json_lazily(INTENT, &run)
+    }
+
+    /// The one that was made ahead, else a new one.
+    fn make(&self, folder: &Folder) -> io::Result<()> {
+        let ahead = self.runs.join(AHEAD);
+        let waits = ahead.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        if waits && std::fs::rename(&ahead, folder.path()).is_ok() {
+            return Ok(());
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(folder.path())
     }
 
     /// The one that waits, else a new one.
@@ -161,11 +169,16 @@ impl LocalExecutor {
     /// disk soon: after a power failure only it tells a run that was started from one that was not. It is synced beside the
     /// work, since between the start and any mark there is a moment in any case.
     fn mark_started(&self, folder: &Folder) -> io::Result<()> {
-        folder.publish("started", b"")?;
+        folder.publish(STARTED, b"")?;
         let folders = [folder.path().to_owned(), self.runs.clone()];
+        let ahead = Folder::new(self.runs.join(AHEAD));
         self.runtime.spawn(async move {
             tokio::time::sleep(AFTER_START).await;
-            tokio::task::spawn_blocking(move || sync_start(&folders));
+            tokio::task::spawn_blocking(move || {
+                sync_start(&folders);
+                // Without it the next start only makes its own.
+                ahead.make_ahead().ok();
+            });
         });
         Ok(())
     }
@@ -174,7 +187,7 @@ impl LocalExecutor {
         if folder.has(SEEN) || !folder.has(INTENT) {
             return None;
         }
-        if folder.has("exit.json") {
+        if folder.has(EXIT) {
             return Some(HeldState::Ended);
         }
         match folder.try_lock() {
@@ -187,7 +200,7 @@ impl LocalExecutor {
     /// Nobody has started it: under its lock, nobody will.
     fn cancel_intent(&self, run: &RunId, folder: &Folder, why: &str) -> Result<(), RunError> {
         let record = ExitRecord::new(How::Stopped(why.to_owned()), wall());
-        folder.publish_json("exit.json", &record).map_err(|cause| bad(folder, cause))?;
+        folder.publish_json(EXIT, &record).map_err(|cause| bad(folder, cause))?;
         let mut watched = self.watched();
         if !watched.contains_key(run) {
             self.watch(&mut watched, run, folder, None);
@@ -226,7 +239,7 @@ impl Executor for LocalExecutor {
         if !folder.has(INTENT) {
             return Err(RunError::Unknown { run: run.clone() });
         }
-        if folder.has("exit.json") {
+        if folder.has(EXIT) {
             return Ok(CancelOutcome::AlreadyEnded);
         }
         let stop = Stop { why: why.to_owned(), grace_s: whole_seconds(grace) };
@@ -266,7 +279,7 @@ impl Executor for LocalExecutor {
 
     fn acknowledge(&self, run: &RunId) -> Result<(), RunError> {
         let folder = self.folder(run)?;
-        if !folder.has("exit.json") {
+        if !folder.has(EXIT) {
             return Err(RunError::Unknown { run: run.clone() });
         }
         // Lost with the power it is only told again.

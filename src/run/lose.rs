@@ -2,7 +2,7 @@
 
 use super::cgroup::Cgroup;
 use super::exit::{ExitRecord, How};
-use super::folder::Folder;
+use super::folder::{EXIT, Folder};
 use super::tree::{ProcessId, carriers, descendants};
 use crate::clock::{boot_id, boottime, wall};
 use nix::sys::signal::Signal;
@@ -58,7 +58,7 @@ pub(super) fn attempt(folder: &Folder, trouble: Trouble) -> Attempt {
         return Attempt::Again;
     }
     let record = ExitRecord::new(How::Lost(trouble.words().to_owned()), wall());
-    let written = folder.publish_json("exit.json", &record);
+    let written = folder.publish_json(EXIT, &record);
     drop(lock);
     if written.is_ok() { Attempt::Ended(record) } else { Attempt::Again }
 }

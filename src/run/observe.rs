@@ -40,10 +40,11 @@ enum Look {
 /// `shim`: the one we started ourselves. It wakes us when it leaves; an adopted one is looked at again and again.
 pub(super) async fn observe(watched: Watched, mut shim: Option<Child>) {
     let mut pulse = Pulse::new();
+    // What was only just ordered has the machine to itself.
+    wait(&mut shim, LOOK_SOON).await;
     let mut listener = Listener::of(&watched.folder);
     let mut started = false;
     let record = loop {
-        wait(&mut shim, if started { LOOK_AGAIN } else { LOOK_SOON }).await;
         started = started || watched.tell_start();
         if let Some(listener) = &mut listener {
             listener.listen();
@@ -56,6 +57,7 @@ pub(super) async fn observe(watched: Watched, mut shim: Option<Child>) {
         if let Some(record) = ended {
             break record;
         }
+        wait(&mut shim, if started { LOOK_AGAIN } else { LOOK_SOON }).await;
     };
     let stays = !watched.shim_leaves(shim).await;
     watched.empty_tree(stays || record.survivors > 0).await;

@@ -5,7 +5,7 @@
 use super::beat::Beat;
 use super::cgroup::Cgroup;
 use super::exit::{ExitRecord, How};
-use super::folder::{Alive, Folder, Lock};
+use super::folder::{Alive, EXIT, Folder, Lock};
 use super::signals::Signals;
 use super::spare;
 use super::spec::{RunFile, VERSION};
@@ -14,9 +14,9 @@ use super::tree::ProcessId;
 use crate::clock::{boot_id, boottime, wall};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
-use nix::unistd::{Pid, dup2_stderr, dup2_stdout, setsid};
+use nix::unistd::{Pid, dup2_stdout, setsid};
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -28,6 +28,11 @@ const LOCK_PAUSE: Duration = Duration::from_millis(5);
 /// A full disk may be emptied; until then nobody knows how the run ended.
 const RECORD_TRIES: u32 = 300;
 const RECORD_PAUSE: Duration = Duration::from_secs(1);
+
+/// The child begins on our core. What it says meanwhile waits in its pipes, and its end for us to ask.
+const CHILD_FIRST: Duration = Duration::from_millis(2);
+/// The end of a process keeps a core busy. Whoever hears of the end of a run has a better use for it just then.
+const LINGER: Duration = Duration::from_millis(50);
 
 /// macOS counts bytes, everybody else kilobytes.
 const RSS_UNITS_PER_KB: u64 = if cfg!(target_os = "macos") { 1024 } else { 1 };
@@ -50,52 +55,70 @@ pub fn duty() -> Option<Duty> {
     (verb == "shim" && args.next().is_none()).then_some(duty)
 }
 
+/// What a shim has ready before it knows its run.
+struct Ready {
+    signals: Signals,
+    alive: Alive,
+}
+
+impl Ready {
+    fn new() -> io::Result<Self> {
+        let signals = Signals::new()?;
+        let shim = ProcessId::now(Pid::this().as_raw());
+        Ok(Self { signals, alive: Alive { shim, child: None, at: wall(), boot: boot_id() } })
+    }
+}
+
 /// Runs until no process of the run is left.
 pub fn main(duty: Duty) -> ExitCode {
     leave_the_daemon();
-    let kept = match duty {
-        Duty::Keep(folder) => keep(&Folder::new(folder), None),
-        Duty::Wait => {
-            let kept = spare::wait().map_or(Ok(()), |order| {
-                enter(&order.folder)?;
-                keep(&Folder::new(order.folder), Some(&order.env))
-            });
-            let_go();
-            kept
-        }
-    };
+    let kept = Ready::new().and_then(|ready| match duty {
+        Duty::Keep(folder) => keep(&Folder::new(folder), None, ready),
+        Duty::Wait => wait(ready),
+    });
     match kept {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(3),
     }
 }
 
-/// The run's lock is free: whoever waits for that hears it now, and not when the kernel is done with this process. Not for one
-/// whose own environment names the run: until it has ended, a process of the run is there.
-fn let_go() {
-    File::options().write(true).open("/dev/null").and_then(|null| Ok(dup2_stdout(null)?)).ok();
+fn wait(ready: Ready) -> io::Result<()> {
+    let Some(order) = spare::wait(&ready.signals) else { return Ok(()) };
+    let kept = enter(&order.folder)
+        .and_then(|()| keep(&Folder::new(order.folder), Some(&order.env), ready));
+    let_go();
+    kept
 }
 
-/// As the daemon starts a shim in its folder: there, with its complaints kept.
+/// The run's lock is free: whoever waits for that hears it now, and the kernel takes this process down once they have gone on.
+/// Not for one whose own environment names the run: until it has ended, a process of the run is there.
+fn let_go() {
+    File::options().write(true).open("/dev/null").and_then(|null| Ok(dup2_stdout(null)?)).ok();
+    std::thread::sleep(LINGER);
+}
+
+/// As the daemon starts a shim in its folder: there, with its complaints kept. Hardly any has one, so no file waits for it.
 fn enter(folder: &Path) -> io::Result<()> {
     std::env::set_current_dir(folder)?;
-    dup2_stderr(Folder::new(folder).complaints()?)?;
+    let folder = Folder::new(folder);
+    std::panic::set_hook(Box::new(move |panic| {
+        folder.complaints().and_then(|mut log| writeln!(log, "{panic}")).ok();
+    }));
     Ok(())
 }
 
 /// `env`: the child's environment, where it is not our own.
-fn keep(folder: &Folder, env: Option<&Environment>) -> io::Result<()> {
+fn keep(folder: &Folder, env: Option<&Environment>, ready: Ready) -> io::Result<()> {
     let Some(lock) = take_lock(folder)? else { return Ok(()) };
-    if folder.has("exit.json") {
+    if folder.has(EXIT) {
         return Ok(());
     }
-    let signals = Signals::new()?;
-    let shim = ProcessId::now(Pid::this().as_raw());
-    let mut alive = Alive { shim, child: None, at: wall(), boot: boot_id() };
+    let Ready { signals, mut alive } = ready;
+    alive.at = wall();
     lock.write(&alive)?;
     let record = match readable(folder) {
         Ok(run) => {
-            let mut beat = Beat::new(folder.open_beat()?, Duration::from_millis(run.beat_ms));
+            let mut beat = Beat::new(lock.beat()?, Duration::from_millis(run.beat_ms));
             let group = run.cgroup.clone().map(Cgroup::at);
             let child = || match &group {
                 Some(group) => group.around(|| start(&run, env)),
@@ -153,6 +176,7 @@ fn run_to_its_end(
         Ok(child) => child,
         Err(cause) => return Ok(ExitRecord::new(How::FailedToStart(cause), wall())),
     };
+    std::thread::sleep(CHILD_FIRST);
     alive.child = i32::try_from(child.id()).ok().map(ProcessId::now);
     alive.at = wall();
     // The text is for people and for signals; the run goes on without it.
@@ -203,11 +227,11 @@ fn record_of(end: End) -> ExitRecord {
 /// An unwritten record makes the run lost, so it is worth waiting for.
 fn leave(folder: &Folder, record: &ExitRecord, mut meanwhile: impl FnMut()) -> io::Result<()> {
     for _ in 1..RECORD_TRIES {
-        if folder.publish_json_lazily("exit.json", record).is_ok() {
+        if folder.publish_json_lazily(EXIT, record).is_ok() {
             return Ok(());
         }
         meanwhile();
         std::thread::sleep(RECORD_PAUSE);
     }
-    folder.publish_json_lazily("exit.json", record)
+    folder.publish_json_lazily(EXIT, record)
 }

@@ -3,8 +3,11 @@
 //! A spare belongs to the process that made it: it reads one order from a pipe and ends when that closes without one.
 
 use super::AFTER_START;
+use super::signals::Signals;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::{Deserialize, Serialize};
 use std::io::{self, PipeWriter, Read as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -78,10 +81,21 @@ impl Spare {
     }
 }
 
-/// The waiting side: the order, once the pipe closes. `None`: nobody needs us any more.
-pub(super) fn wait() -> Option<Order> {
+/// The waiting side: the order, once the pipe closes. `None`: nobody needs us any more, or somebody wants us gone.
+pub(super) fn wait(signals: &Signals) -> Option<Order> {
+    let stdin = io::stdin();
+    loop {
+        let mut fds = [stdin.as_fd(), signals.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let polled = poll(&mut fds, PollTimeout::NONE);
+        if signals.told_to_end() {
+            return None;
+        }
+        if polled.is_ok() && fds[0].any().unwrap_or(true) {
+            break;
+        }
+    }
     let mut text = Vec::new();
-    io::stdin().lock().take(ORDER_MAX).read_to_end(&mut text).ok()?;
+    stdin.lock().take(ORDER_MAX).read_to_end(&mut text).ok()?;
     serde_json::from_slice(&text).ok()
 }
 

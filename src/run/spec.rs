@@ -63,7 +63,7 @@ pub struct RunFile {
     pub dir: PathBuf,
     pub env: Vec<String>,
     pub limits: Limits,
-    /// How often the shim touches `beat`.
+    /// How often the shim touches `alive`.
     pub beat_ms: u64,
     pub repo: PathBuf,
     pub protocol: String,
