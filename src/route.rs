@@ -34,8 +34,16 @@ pub fn marks() -> Vec<WatchedFile> {
 
 /// The protocol that this file shows, if any.
 pub fn protocol_of(path: &RelPath, bytes: &[u8]) -> Option<&'static str> {
-    let mark = MARKS.iter().find(|mark| mark.path == path.as_str())?;
-    (mark.fits)(bytes).then_some(mark.protocol)
+    mark_at(path).filter(|mark| (mark.fits)(bytes)).map(|mark| mark.protocol)
+}
+
+/// The protocol that a file of this name would show.
+pub fn marked(path: &RelPath) -> Option<&'static str> {
+    mark_at(path).map(|mark| mark.protocol)
+}
+
+fn mark_at(path: &RelPath) -> Option<&'static Mark> {
+    MARKS.iter().find(|mark| mark.path == path.as_str())
 }
 
 fn is_loop_state(bytes: &[u8]) -> bool {

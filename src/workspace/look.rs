@@ -2,7 +2,7 @@
 
 use super::{Workspace, WorkspaceError};
 use crate::clock;
-use crate::model::{FileSeen, FileState, Shape, Wake};
+use crate::model::{FileSeen, FileState, Interest, Shape, Wake};
 use crate::read;
 use crate::watch::{self, Sighting};
 
@@ -42,32 +42,25 @@ impl Workspace {
 
     /// A sighting is old news when the file has changed since; the watcher will tell again.
     pub(super) fn on_file(&mut self, seen: FileSeen) {
-        let limit = self.limit_of(&seen);
+        let interest = self.interest();
+        let limit = limit_of(&seen, &interest);
         let now = clock::now();
         let current =
             read::read(&self.hands.places.root, &seen.path, limit, now).map(|now| now.state);
         if current.is_ok_and(|current| same(&current, &seen.state)) {
             self.absorb_file(seen);
+            self.note_interest(&interest);
         }
     }
 
-    pub(super) fn absorb_file(&mut self, seen: FileSeen) {
-        let before = self.interest();
+    fn absorb_file(&mut self, seen: FileSeen) {
         self.activate_for(&seen);
         self.absorb_all(&Wake::File(seen));
-        // A protocol that learns from one file which others it has must see them too.
-        self.newcomer |= self.interest() != before;
     }
 
-    pub(super) fn limit_of(&self, seen: &FileSeen) -> u64 {
-        let watched = self.interest();
-        let named = watched.files.iter().find(|file| file.path == seen.path);
-        let within = watched.trees.iter().find(|tree| {
-            let below = seen.path.as_str().strip_prefix(tree.root.as_str());
-            below.is_some_and(|rest| rest.starts_with('/'))
-        });
-        let limit = named.map(|file| file.limit).or(within.map(|tree| tree.limit));
-        limit.unwrap_or(1 << 20)
+    /// A protocol that learns from one file which others it has must see them too.
+    fn note_interest(&mut self, before: &Interest) {
+        self.newcomer |= self.interest() != *before;
     }
 
     /// Reads every watched file and the checkout now, without waiting for the watcher. A protocol that a file brings to
@@ -91,7 +84,7 @@ impl Workspace {
             Trees::Later => Vec::new(),
         };
         let in_trees = in_trees.into_iter().map(|file| (file.path, file.shape, file.limit));
-        let named = interest.files.into_iter().map(|file| (file.path, file.shape, file.limit));
+        let named = interest.files.iter().map(|file| (file.path.clone(), file.shape, file.limit));
         for (path, shape, limit) in named.chain(in_trees) {
             let reading = read::read(&self.hands.places.root, &path, limit, now).ok();
             match reading.and_then(|reading| settled(reading, shape, limit, writers)) {
@@ -99,6 +92,7 @@ impl Workspace {
                 None => self.survey.forget(&path),
             }
         }
+        self.note_interest(&interest);
     }
 
     pub(super) async fn look_at_checkout(&mut self) {
@@ -127,6 +121,17 @@ pub(crate) enum Trees {
     Now,
     /// The watcher tells of them.
     Later,
+}
+
+/// Of what is read of it.
+fn limit_of(seen: &FileSeen, interest: &Interest) -> u64 {
+    let named = interest.files.iter().find(|file| file.path == seen.path);
+    let within = interest.trees.iter().find(|tree| {
+        let below = seen.path.as_str().strip_prefix(tree.root.as_str());
+        below.is_some_and(|rest| rest.starts_with('/'))
+    });
+    let limit = named.map(|file| file.limit).or(within.map(|tree| tree.limit));
+    limit.unwrap_or(1 << 20)
 }
 
 /// What a single look at a file may say of it; `None` leaves it to the watcher, which can wait (DM-03).

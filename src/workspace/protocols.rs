@@ -154,7 +154,9 @@ impl Workspace {
 
     /// A file that shows a protocol brings it to work, from now on.
     pub(super) fn activate_for(&mut self, seen: &FileSeen) {
+        let at_work = |name| self.slots.iter().any(|slot| slot.name() == name);
         if let FileState::Whole(file) = &seen.state
+            && !route::marked(&seen.path).is_some_and(at_work)
             && let Some(name) = route::protocol_of(&seen.path, &file.bytes)
         {
             self.activate(name);
