@@ -27,7 +27,7 @@ pub(super) fn append(path: &Path, event: &Event, key: &Key) -> io::Result<()> {
 fn tail(file: &mut File) -> io::Result<String> {
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(LOOK_BACK)))?;
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(usize::try_from(length.min(LOOK_BACK)).unwrap_or(0) + 1);
     file.take(LOOK_BACK).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

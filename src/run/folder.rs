@@ -15,6 +15,7 @@ use std::time::SystemTime;
 
 /// The largest of our own JSON files that is read: `run.json` may hold a whole prompt in its argv.
 const JSON_MAX: u64 = 4 * 1024 * 1024;
+const JSON_USUAL: usize = 4 * 1024;
 
 /// The folder of the next run, made before it is known. No run is called so.
 pub(super) const AHEAD: &str = ".next";
@@ -226,7 +227,7 @@ impl Folder {
     }
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
-        let mut text = Vec::new();
+        let mut text = Vec::with_capacity(JSON_USUAL);
         open_plain(&self.0.join(name))?.take(JSON_MAX).read_to_end(&mut text)?;
         Ok(serde_json::from_slice(&text)?)
     }

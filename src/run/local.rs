@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -165,22 +165,20 @@ impl LocalExecutor {
             .spawn()
     }
 
-    /// From here on a run without lock and record is lost, not forgotten. The mark is the one file of a run that must be on
-    /// disk soon: after a power failure only it tells a run that was started from one that was not. It is synced beside the
-    /// work, since between the start and any mark there is a moment in any case.
-    fn mark_started(&self, folder: &Folder) -> io::Result<()> {
-        folder.publish(STARTED, b"")?;
-        let folders = [folder.path().to_owned(), self.runs.clone()];
-        let ahead = Folder::new(self.runs.join(AHEAD));
+    /// After a power failure only the mark tells a run that was started from one that was not, so it must be on disk soon. A
+    /// kill needs it not: no child is started before `alive` has its text. So nothing waits for it.
+    fn mark_started(&self, folder: &Folder) {
+        let (folder, runs) = (folder.clone(), self.runs.clone());
         self.runtime.spawn(async move {
             tokio::time::sleep(AFTER_START).await;
             tokio::task::spawn_blocking(move || {
-                sync_start(&folders);
+                if let Err(cause) = marked(&folder, &runs) {
+                    tracing::warn!(folder = %folder.path().display(), %cause, "a start is not on disk");
+                }
                 // Without it the next start only makes its own.
-                ahead.make_ahead().ok();
+                Folder::new(runs.join(AHEAD)).make_ahead().ok();
             });
         });
-        Ok(())
     }
 
     fn held(&self, folder: &Folder) -> Option<HeldState> {
@@ -230,7 +228,7 @@ impl Executor for LocalExecutor {
             .start_shim(&folder, spec)
             .map_err(|cause| RunError::Shim { path: self.shim.clone(), cause })?;
         self.watch(&mut watched, run, &folder, Some(shim));
-        self.mark_started(&folder).map_err(|cause| bad(&folder, cause))?;
+        self.mark_started(&folder);
         Ok(Ticket::Started)
     }
 
@@ -295,12 +293,9 @@ impl Drop for LocalExecutor {
     }
 }
 
-fn sync_start(folders: &[PathBuf]) {
-    for folder in folders {
-        if let Err(cause) = File::open(folder).and_then(|folder| folder.sync_all()) {
-            tracing::warn!(folder = %folder.display(), %cause, "a start is not on disk");
-        }
-    }
+fn marked(folder: &Folder, runs: &Path) -> io::Result<()> {
+    folder.publish(STARTED, b"")?;
+    [folder.path(), runs].into_iter().try_for_each(|folder| File::open(folder)?.sync_all())
 }
 
 fn bad(folder: &Folder, cause: io::Error) -> RunError {

@@ -83,6 +83,7 @@ pub fn main(duty: Duty) -> ExitCode {
 }
 
 fn wait(ready: Ready) -> io::Result<()> {
+    spare::rehearse(&ready.alive);
     let Some(order) = spare::wait(&ready.signals) else { return Ok(()) };
     let kept = enter(&order.folder)
         .and_then(|()| keep(&Folder::new(order.folder), Some(&order.env), ready));
