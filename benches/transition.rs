@@ -50,11 +50,12 @@ fn few() {
         times[3].extend(looping::measure(looping::Tree::Plain { others: 10 }, &mut stages));
         times[4].extend(looping::measure(looping::Tree::Git { others: 10 }, &mut stages));
     }
-    let names =
-        ["floor: inotify → spawn", SYNCED, COMMIT, "agency, without git", "agency, with git"];
-    let mut names = names.into_iter();
-    let [floor, synced, commit, plain, git] =
-        times.map(|times| line(names.next().unwrap_or_default(), median(times)));
+    let [floor, synced, commit, plain, git] = times.map(median);
+    line("floor: inotify → spawn", floor);
+    line(SYNCED, synced);
+    line(COMMIT, commit);
+    line("agency, without git", plain);
+    line("agency, with git", git);
     println!();
     ratio("without git / synced floor", plain, synced, 2.0);
     ratio("with git / (commit + synced floor)", git, commit + synced, 1.25);

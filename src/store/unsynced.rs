@@ -100,12 +100,12 @@ impl Unsynced {
         self.files.is_empty() && self.taken.is_empty() && self.leavings.is_empty()
     }
 
-    /// Files before folders come by the order in which they were noted.
+    /// Files before folders come by the order in which they were noted; the journal, noted last, says that all is done.
     pub fn sync(self) -> Result<(), StoreError> {
+        self.taken.iter().try_for_each(Taken::keep)?;
         for Open { file, path, .. } in &self.files {
             file.sync_all().map_err(StoreError::io("sync", path))?;
         }
-        self.taken.iter().try_for_each(Taken::keep)?;
         for path in &self.leavings {
             match fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
