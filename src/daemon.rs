@@ -10,12 +10,12 @@ pub use reload::{Source, limits};
 use crate::watch::Watcher;
 use crate::workspace::{STOP_LIMIT, Settings, Until};
 use keeper::Keeper;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub struct Daemon {
@@ -30,6 +30,9 @@ pub struct Daemon {
 /// Which repositories, by the settings in force.
 pub type Roots = Box<dyn Fn(&Settings) -> Vec<PathBuf> + Send>;
 
+/// Between two tries to open what another agency holds, as long as there is other work here.
+const BUSY_RETRY: Duration = Duration::from_secs(10);
+
 /// How the work on one repository ended.
 #[derive(Debug)]
 pub struct Outcome {
@@ -37,23 +40,46 @@ pub struct Outcome {
     pub error: Option<KeepError>,
 }
 
+impl Outcome {
+    /// Set when another agency holds the repository.
+    fn busy(&self) -> Option<&KeepError> {
+        self.error.as_ref().filter(|error| error.is_busy())
+    }
+}
+
 impl Daemon {
-    /// Works on all repositories until `stop`, or until each is quiet. Returns what went wrong in the end, per repository.
+    /// Works on all repositories until `stop`, or until each is quiet or another's. Returns what went wrong in the end, per
+    /// repository.
     pub async fn run(mut self, roots: Roots, stop: CancellationToken) -> Vec<Outcome> {
         let mut keepers = JoinSet::new();
         let mut kept: BTreeMap<PathBuf, CancellationToken> = BTreeMap::new();
-        let mut outcomes = Vec::new();
+        let mut outcomes: Vec<Outcome> = Vec::new();
+        let mut told = BTreeSet::new();
         let wanted = roots(&self.settings.borrow_and_update());
         self.keep(wanted, &mut kept, &mut keepers, &stop);
         loop {
+            let is_lacking = self.until == Until::Cancelled
+                && outcomes.iter().any(|outcome| outcome.busy().is_some());
             let limit = if stop.is_cancelled() && !self.drain { STOP_LIMIT } else { Duration::MAX };
             tokio::select! {
                 joined = timeout(limit, keepers.join_next()) => match joined {
-                    Ok(Some(Ok(outcome))) => outcomes.push(outcome),
+                    Ok(Some(Ok(outcome))) => {
+                        if let Some(error) = outcome.busy() && told.insert(outcome.root.clone()) {
+                            tracing::error!(%error, "tried again while there is other work");
+                        }
+                        outcomes.push(outcome);
+                    }
                     Ok(Some(Err(error))) => tracing::error!(%error, "a keeper ended badly"),
                     Ok(None) | Err(_) => return outcomes,
                 },
                 () = stop.cancelled(), if !stop.is_cancelled() => {}
+                () = sleep(BUSY_RETRY), if is_lacking && !stop.is_cancelled() => {
+                    for outcome in outcomes.extract_if(.., |outcome| outcome.busy().is_some()) {
+                        kept.remove(&outcome.root);
+                    }
+                    let wanted = roots(&self.settings.borrow());
+                    self.keep(wanted, &mut kept, &mut keepers, &stop);
+                }
                 Ok(()) = self.settings.changed(), if !stop.is_cancelled() => {
                     let wanted = roots(&self.settings.borrow_and_update());
                     self.keep(wanted, &mut kept, &mut keepers, &stop);

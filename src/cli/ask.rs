@@ -1,12 +1,20 @@
 //! Verbs that change something: to the daemon if there is one, else judged by ourselves under the repository's lock.
 
 use super::context::{Context, runtime};
-use super::exit::{Exit, Refused};
+use super::exit::{Exit, Refused, is_busy};
 use crate::control;
 use crate::model::{Answer, Command, Verb};
 use crate::run::run_around;
 use crate::workspace::{Stranger, Workspace};
 use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A daemon that starts holds the repository before it answers, and another command holds it for a moment.
+const BUSY_MAX: Duration = Duration::from_secs(30);
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
+/// From then on, whoever waits is told for whom.
+const BUSY_TOLD: Duration = Duration::from_secs(1);
 
 /// End a run; its repository then waits for you
 #[derive(clap::Args)]
@@ -83,6 +91,22 @@ pub(super) fn answer(
 }
 
 fn ask(context: &Context, command: Command) -> anyhow::Result<Answer> {
+    let began = Instant::now();
+    let mut told = false;
+    loop {
+        let error = match ask_once(context, command.clone()) {
+            Err(error) if is_busy(&error) && began.elapsed() < BUSY_MAX => error,
+            answered => return answered,
+        };
+        if !told && began.elapsed() >= BUSY_TOLD {
+            anstream::eprintln!("waiting: {error}");
+            told = true;
+        }
+        thread::sleep(BUSY_PAUSE);
+    }
+}
+
+fn ask_once(context: &Context, command: Command) -> anyhow::Result<Answer> {
     if let Some(places) = context.places()?
         && let Some(answer) =
             runtime()?.block_on(control::send(&places.control_sock(), &command))?

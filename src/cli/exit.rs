@@ -60,16 +60,17 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
     exit
 }
 
-fn exit_of(error: &anyhow::Error) -> Exit {
-    let busy = error.chain().any(|cause| {
+/// Somebody else works in the repository that was meant.
+pub(super) fn is_busy(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
         matches!(cause.downcast_ref(), Some(RepositoryError::Busy { .. }))
-            || matches!(
-                cause.downcast_ref(),
-                Some(OpenError::Repository(RepositoryError::Busy { .. }))
-            )
+            || cause.downcast_ref::<OpenError>().is_some_and(OpenError::is_busy)
             || cause.downcast_ref::<KeepError>().is_some_and(KeepError::is_busy)
-    });
-    if busy {
+    })
+}
+
+fn exit_of(error: &anyhow::Error) -> Exit {
+    if is_busy(error) {
         Exit::Busy
     } else if error.is::<Refused>() {
         Exit::Finding

@@ -6,20 +6,24 @@ use crate::apply::chain;
 use crate::control;
 use crate::escalate::{self, Outbox, State};
 use crate::model::{Cause, Digest, Escalation, Key, RuleId, Severity};
-use crate::repository::{Places, Repository, RepositoryError};
+use crate::repository::{Places, Repository};
 use crate::watch::Watcher;
 use crate::workspace::{
     Left, OpenError, Outside, RepoStatus, Request, Settings, Stranger, Until, Workspace,
     WorkspaceError,
 };
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// Between two tries to open a frozen repository; doubles.
 const FIRST_RETRY: Duration = Duration::from_secs(30);
 const LAST_RETRY: Duration = Duration::from_secs(600);
+/// A command without a daemon holds the repository for a moment; whoever holds it longer is another daemon.
+const BUSY_MAX: Duration = Duration::from_secs(2);
+const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
@@ -35,7 +39,7 @@ pub enum KeepError {
 
 impl KeepError {
     pub fn is_busy(&self) -> bool {
-        matches!(self, Self::Open(OpenError::Repository(RepositoryError::Busy { .. })))
+        matches!(self, Self::Open(error) if error.is_busy())
     }
 }
 
@@ -78,11 +82,11 @@ impl Keeper {
     async fn work(mut self) -> Result<(), KeepError> {
         let mut stranger = Stranger::Wait;
         let mut left_over: Option<Request> = None;
+        let mut patience = BUSY_MAX;
         loop {
-            let settings = self.settings.borrow_and_update().clone();
-            let opening = Box::pin(Workspace::open(&self.root, &settings, stranger));
-            let mut workspace = opening.await?;
-            drop(settings);
+            let mut workspace = self.open(stranger, patience).await?;
+            // Whoever slips in while we open it again is waited for: it is ours.
+            patience = Duration::MAX;
             self.thaw(workspace.places());
             let (sender, mut requests) = mpsc::channel(16);
             let served = control::serve(&workspace.places().control_sock(), sender.clone())?;
@@ -107,6 +111,23 @@ impl Keeper {
                     stranger = Stranger::Adopt;
                 }
             }
+        }
+    }
+
+    async fn open(
+        &mut self,
+        stranger: Stranger,
+        patience: Duration,
+    ) -> Result<Workspace, OpenError> {
+        let began = Instant::now();
+        loop {
+            let settings = self.settings.borrow_and_update().clone();
+            let opened = Box::pin(Workspace::open(&self.root, &settings, stranger)).await;
+            let is_busy = matches!(&opened, Err(error) if error.is_busy());
+            if !is_busy || began.elapsed() >= patience || self.stop.is_cancelled() {
+                return opened;
+            }
+            drop(timeout(BUSY_PAUSE, self.stop.cancelled()).await);
         }
     }
 

@@ -63,6 +63,13 @@ pub enum OpenError {
     Work(#[from] WorkspaceError),
 }
 
+impl OpenError {
+    /// Somebody else works in it.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Repository(RepositoryError::Busy { .. }))
+    }
+}
+
 /// Whose a repository is that this machine does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stranger {

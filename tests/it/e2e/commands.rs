@@ -1,6 +1,18 @@
 //! Commands with and without a daemon, exit codes, locks, identity.
 
 use super::stage::{HONEST, STATE, Stage};
+use agency::store::lock::{Acquired, Lock};
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+
+/// Holds a repository as another agency would.
+fn hold(repo: &Path) -> Lock {
+    match Lock::try_acquire(&repo.join(".git/agency/lock"), "somebody else").unwrap() {
+        Acquired::Held(lock) => lock,
+        Acquired::Busy { holder } => panic!("held by {holder}"),
+    }
+}
 
 // covers: DM-07
 #[test]
@@ -13,6 +25,44 @@ fn a_second_daemon_says_who_holds_the_repository() {
     assert_eq!(second.code, 75, "{}", second.err);
     assert!(second.err.contains(&daemon.pid().to_string()), "it names the holder: {}", second.err);
     drop(daemon);
+}
+
+// covers: DM-07
+#[test]
+fn what_another_holds_is_tried_again_while_there_is_other_work() {
+    let stage = Stage::new(HONEST);
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let free = stage.at("free");
+    stage.git_in(&stage.at(""), &["init", "--quiet", "free"]);
+    let held = hold(&stage.repo());
+    let repo = stage.repo();
+    let daemon = stage.start_with(&[repo.to_str().unwrap(), free.to_str().unwrap()]);
+    stage.wait("the word of it", || {
+        let log = stage.daemon_log();
+        (log.contains("is held by somebody else") && log.contains("tried again")).then_some(())
+    });
+    assert!(stage.started().is_empty(), "nothing is started in what another holds");
+    drop(held);
+    stage.wait_for_phase("complete");
+    assert_eq!(daemon.stop(), 0);
+}
+
+// covers: DM-07, DM-15
+#[test]
+fn a_command_waits_for_whoever_has_the_repository_for_a_moment() {
+    let stage = Stage::new(HONEST);
+    let ready = stage.agency(&["resume"]);
+    assert_eq!(ready.code, 1, "{}", ready.err);
+    let held = hold(&stage.repo());
+    let mut init = stage.program();
+    init.args(["loop", "init", "--steps", "1"]).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut init = init.spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(init.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.starts_with("waiting: ") && said.contains("held by somebody else"), "{said}");
+    drop(held);
+    assert!(init.wait().unwrap().success());
+    assert_eq!(stage.state()["steps"], serde_json::json!(["1"]));
 }
 
 // covers: DM-15, LP-24
