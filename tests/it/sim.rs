@@ -1,10 +1,10 @@
-//! A million decisions of the review loop in random worlds, every day. The worlds are in `tests/sim`.
+//! Hundreds of thousands of decisions of the review loop in random worlds, every day. The worlds are in `tests/sim`.
 
 use agency_sim::review_loop::play;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Journalled decisions; questions that are answered with "nothing to do now" do not count.
-const EVERYDAY: u64 = 1_000_000;
+const EVERYDAY: u64 = 400_000;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
