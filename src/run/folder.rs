@@ -216,7 +216,11 @@ impl Folder {
     /// As [`Self::publish_json_lazily`].
     pub(super) fn publish(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let temporary = self.0.join(temporary(name));
-        let mut file = private().write(true).create(true).truncate(true).open(&temporary)?;
+        let mut file = private().write(true).create(true).truncate(false).open(&temporary)?;
+        // One that was made ahead is empty. To cut what is empty already would have ext4 bring the bytes to disk at the close.
+        if file.metadata()?.len() > 0 {
+            file.set_len(0)?;
+        }
         file.write_all(bytes)?;
         std::fs::rename(&temporary, self.0.join(name))
     }
