@@ -53,12 +53,47 @@ pub struct Reading {
 
 /// Reads one file. An error is trouble of the machine, a missing `root`, or (`ResourceBusy`) a file that is being written.
 pub fn read(root: &Path, path: &RelPath, limit: u64, seen: Now) -> io::Result<Reading> {
-    for _ in 0..ATTEMPTS {
-        if let Some(reading) = read_once(root, path, limit, seen)? {
-            return Ok(reading);
+    Tree::open(root)?.read(path, limit, seen)
+}
+
+/// A tree that is open, for whoever reads many of its files.
+pub struct Tree<'a> {
+    root: &'a Path,
+    top: OwnedFd,
+}
+
+impl<'a> Tree<'a> {
+    pub fn open(root: &'a Path) -> io::Result<Self> {
+        let top = open(root, folder_flags(OFlag::empty()), Mode::empty())?;
+        Ok(Self { root, top })
+    }
+
+    /// As [`read`].
+    pub fn read(&self, path: &RelPath, limit: u64, seen: Now) -> io::Result<Reading> {
+        for _ in 0..ATTEMPTS {
+            if let Some(reading) = self.read_once(path, limit, seen)? {
+                return Ok(reading);
+            }
+        }
+        let changed = format!("`{path}` changed while it was read");
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, changed))
+    }
+
+    fn read_once(&self, path: &RelPath, limit: u64, seen: Now) -> io::Result<Option<Reading>> {
+        // Looked at before it is opened: to open a pipe or a device is already to act on it.
+        match std::fs::symlink_metadata(self.root.join(path)) {
+            Ok(meta) if !meta.is_file() => return Ok(Some(not_a_file(&meta, limit))),
+            // No folder is on the way that could be a link.
+            Err(error) if is_absence(&error) && !path.as_str().contains('/') => {
+                return Ok(Some(unstamped(FileState::Absent)));
+            }
+            Ok(_) | Err(_) => {}
+        }
+        match open_inside(&self.top, path) {
+            Ok(file) => read_open(&file, limit, seen),
+            Err(errno) => explain(errno, self.root, path, limit).map(Some),
         }
     }
-    Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("`{path}` changed while it was read")))
 }
 
 /// What the file system says of a file, without opening it. `None` when there is none.
@@ -92,36 +127,24 @@ pub fn second_name(limit: u64) -> FileState {
     refused("a file with a second hard link", limit)
 }
 
-fn read_once(root: &Path, path: &RelPath, limit: u64, seen: Now) -> io::Result<Option<Reading>> {
-    let top = open(root, folder_flags(OFlag::empty()), Mode::empty())?;
-    // Looked at before it is opened: to open a pipe or a device is already to act on it.
-    match std::fs::symlink_metadata(root.join(path)) {
-        Ok(meta) if !meta.is_file() => return Ok(Some(not_a_file(&meta, limit))),
-        Ok(_) | Err(_) => {}
-    }
-    match open_inside(top, path) {
-        Ok(file) => read_open(&file, limit, seen),
-        Err(errno) => explain(errno, root, path, limit).map(Some),
-    }
-}
-
 /// Walks folder by folder, so that no component can be a link, not even for a moment.
-fn open_inside(top: OwnedFd, path: &RelPath) -> Result<File, Errno> {
+fn open_inside(top: &OwnedFd, path: &RelPath) -> Result<File, Errno> {
     let (folders, name) = path.as_str().rsplit_once('/').unwrap_or(("", path.as_str()));
-    let mut at = top;
+    let mut inner = None;
     for folder in folders.split('/').filter(|folder| !folder.is_empty()) {
-        at = openat(&at, folder, folder_flags(OFlag::O_NOFOLLOW), Mode::empty())?;
+        let at = inner.as_ref().unwrap_or(top);
+        inner = Some(openat(at, folder, folder_flags(OFlag::O_NOFOLLOW), Mode::empty())?);
     }
     let flags = OFlag::O_RDONLY
         | OFlag::O_NOFOLLOW
         | OFlag::O_NONBLOCK
         | OFlag::O_CLOEXEC
         | OFlag::O_NOCTTY;
-    openat(&at, name, flags, Mode::empty()).map(File::from)
+    openat(inner.as_ref().unwrap_or(top), name, flags, Mode::empty()).map(File::from)
 }
 
 /// On Linux a folder is only named, not opened: it needs no right to list it and makes no file event.
-fn folder_flags(more: OFlag) -> OFlag {
+pub(crate) fn folder_flags(more: OFlag) -> OFlag {
     #[cfg(target_os = "linux")]
     let how = OFlag::O_PATH;
     #[cfg(not(target_os = "linux"))]
@@ -157,6 +180,10 @@ fn reading(state: FileState, meta: &Metadata) -> Reading {
     Reading { state, stamp: Some(Stamp::of(meta)), linked: meta.is_file() && meta.nlink() > 1 }
 }
 
+fn unstamped(state: FileState) -> Reading {
+    Reading { state, stamp: None, linked: false }
+}
+
 fn not_a_file(meta: &Metadata, limit: u64) -> Reading {
     reading(refused(kind(meta.file_type()), limit), meta)
 }
@@ -177,7 +204,6 @@ fn kind(kind: FileType) -> &'static str {
 
 /// Why a file could not be opened. A link on the way shows as "not a folder", so the way is looked at again for the words.
 fn explain(errno: Errno, root: &Path, path: &RelPath, limit: u64) -> io::Result<Reading> {
-    let unstamped = |state| Reading { state, stamp: None, linked: false };
     match errno {
         Errno::ENOTDIR | Errno::ELOOP | Errno::EMLINK if passes_a_link(root, path) => {
             Ok(unstamped(refused("a symbolic link", limit)))

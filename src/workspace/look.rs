@@ -3,7 +3,7 @@
 use super::{Workspace, WorkspaceError};
 use crate::clock;
 use crate::model::{FileSeen, FileState, Interest, Shape, Wake};
-use crate::read;
+use crate::read::{self, Tree};
 use crate::watch::{self, Sighting};
 
 impl Workspace {
@@ -85,8 +85,10 @@ impl Workspace {
         };
         let in_trees = in_trees.into_iter().map(|file| (file.path, file.shape, file.limit));
         let named = interest.files.iter().map(|file| (file.path.clone(), file.shape, file.limit));
+        let root = self.hands.places.root.clone();
+        let tree = Tree::open(&root).ok();
         for (path, shape, limit) in named.chain(in_trees) {
-            let reading = read::read(&self.hands.places.root, &path, limit, now).ok();
+            let reading = tree.as_ref().and_then(|tree| tree.read(&path, limit, now).ok());
             match reading.and_then(|reading| settled(reading, shape, limit, writers)) {
                 Some(state) => self.absorb_file(FileSeen { path, state }),
                 None => self.survey.forget(&path),
