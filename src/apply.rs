@@ -110,16 +110,16 @@ impl Hands {
         let root = &self.places.root;
         match &keyed.effect {
             Effect::Replace { path, bytes, seen } => {
-                let (bytes, shelf, mut unsynced) = (&bytes.0, &self.quarantine, self.unsynced());
-                store::replace(root, path, bytes, seen.as_ref(), shelf, key, &mut unsynced)?;
+                let (bytes, mut unsynced) = (&bytes.0, self.unsynced());
+                let (seen, shelf) = (seen.as_ref(), self.shelf());
+                store::replace(root, path, bytes, seen, shelf, key, &mut unsynced)?;
             }
             Effect::Create { path, bytes, under, start } => {
                 return self.create(path, &bytes.0, under, start);
             }
             Effect::Take { path, seen, why } => {
-                let shelf = Shelf { aside: &self.aside, quarantine: &self.quarantine };
-                let mut unsynced = self.unsynced();
-                store::take(root, path, seen.as_ref(), shelf, key, why, &mut unsynced)?;
+                let (seen, shelf, mut unsynced) = (seen.as_ref(), self.shelf(), self.unsynced());
+                store::take(root, path, seen, shelf, key, why, &mut unsynced)?;
             }
             Effect::Move { from, to, bytes, seen } => {
                 let what = Relocation { from, to, bytes: &bytes.0, seen, key };
@@ -167,6 +167,10 @@ impl Hands {
             Effect::Lease { .. } | Effect::Release { .. } | Effect::Reply { .. } => {}
         }
         Ok(Applied::Done)
+    }
+
+    fn shelf(&self) -> Shelf<'_> {
+        Shelf { aside: &self.aside, quarantine: &self.quarantine }
     }
 
     pub fn unsynced(&self) -> MutexGuard<'_, Unsynced> {

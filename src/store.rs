@@ -10,6 +10,7 @@
 //! All calls block, briefly: the largest read is bounded by [`SEEN_MAX`].
 
 mod amend;
+mod blank;
 mod copy;
 mod create;
 mod edit;

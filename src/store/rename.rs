@@ -30,6 +30,8 @@ pub(super) enum Moved {
 pub(super) enum Exchanged {
     Done,
     Gone,
+    /// The two names are on different file systems.
+    Apart,
     Unsupported,
 }
 
@@ -56,6 +58,7 @@ impl Renames {
         match native {
             Ok(()) => Ok(Exchanged::Done),
             Err(Errno::ENOENT) => Ok(Exchanged::Gone),
+            Err(Errno::EXDEV) => Ok(Exchanged::Apart),
             Err(Errno::EINVAL | Errno::ENOSYS) => Ok(Exchanged::Unsupported),
             Err(errno) => Err(other.failed("exchange")(errno)),
         }

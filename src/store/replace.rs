@@ -1,13 +1,13 @@
 //! Files written whole or not at all. What lay there and was not expected is kept; nothing here decides what to write.
 
 use super::{
-    Quarantine, SEEN_MAX, StoreError, Unsynced,
+    Quarantine, SEEN_MAX, Shelf, StoreError, Unsynced, blank,
     quarantine::{Label, Share},
     rename::{Exchanged, Moved, Renames, to_ours},
-    spot::{Found, Kind, Spot, parent, safe_name, sync_dir},
+    spot::{Found, Kind, Spot, make_dir, parent, safe_name, sync_dir},
 };
 use crate::model::{Digest, Key, RelPath};
-use nix::sys::stat::{Mode, fchmod};
+use nix::sys::stat::{FileStat, Mode, fchmod};
 use std::{
     fs,
     io::{self, Read, Write},
@@ -82,57 +82,90 @@ pub fn replace(
     path: &RelPath,
     bytes: &[u8],
     seen: Option<&Digest>,
-    quarantine: &Quarantine,
+    shelf: Shelf<'_>,
     key: &Key,
     unsynced: &mut Unsynced,
 ) -> Result<Replaced, StoreError> {
-    let target = Spot::make(root, path)?;
-    Replacement::new(target, path, bytes, seen, quarantine, key).run(unsynced)
+    Replacement::new(root, path, bytes, seen, shelf, key)?.run(unsynced)
 }
 
 struct Replacement<'a> {
     target: Spot,
-    /// Our bytes until they are published; after an exchange, what lay at the target.
-    temp: Spot,
-    /// What lay at the target and is not known to us.
-    old: Spot,
     path: &'a RelPath,
     bytes: &'a [u8],
     seen: Option<&'a Digest>,
     quarantine: &'a Quarantine,
     key: &'a Key,
+    /// Where the work is done: on our own ground, which nobody watches.
+    aside: Hidden,
+    /// The same, where our own ground is another file system.
+    beside: Hidden,
     renames: Renames,
     kept: Option<Replaced>,
 }
 
+#[derive(Clone)]
+struct Hidden {
+    /// Our bytes until they are published; after an exchange, what lay at the target.
+    temp: Spot,
+    /// What lay at the target and is not known to us.
+    old: Spot,
+}
+
+impl Hidden {
+    fn near(spot: &Spot, key: &Key) -> Self {
+        let name = safe_name(key.as_str());
+        let temp = spot.beside(format!(".agency-tmp-{name}"));
+        Self { temp, old: spot.beside(format!(".agency-old-{name}")) }
+    }
+}
+
+/// How a try to publish ended.
+#[derive(PartialEq, Eq)]
+enum Published {
+    Done,
+    /// The names are on different file systems; nothing has happened.
+    Apart,
+}
+
 impl<'a> Replacement<'a> {
     fn new(
-        target: Spot,
+        root: &Path,
         path: &'a RelPath,
         bytes: &'a [u8],
         seen: Option<&'a Digest>,
-        quarantine: &'a Quarantine,
+        shelf: Shelf<'a>,
         key: &'a Key,
-    ) -> Self {
-        let name = safe_name(key.as_str());
-        let temp = target.beside(format!(".agency-tmp-{name}"));
-        let old = target.beside(format!(".agency-old-{name}"));
-        let renames = Renames::Flags;
-        Self { target, temp, old, path, bytes, seen, quarantine, key, renames, kept: None }
+    ) -> Result<Self, StoreError> {
+        make_dir(shelf.aside)?;
+        let target = Spot::make(root, path)?;
+        let aside = Hidden::near(&Spot::at(shelf.aside, "")?, key);
+        let beside = Hidden::near(&target, key);
+        let (quarantine, renames) = (shelf.quarantine, Renames::Flags);
+        Ok(Self { target, path, bytes, seen, quarantine, key, aside, beside, renames, kept: None })
     }
 
     fn run(mut self, unsynced: &mut Unsynced) -> Result<Replaced, StoreError> {
-        self.clear_leftovers()?;
-        let ours = Digest::of(self.bytes);
-        let outcome = if self.target.digest(self.bytes.len() as u64)? == Some(ours) {
+        let (aside, beside) = (self.aside.clone(), self.beside.clone());
+        for hidden in [&aside, &beside] {
+            self.clear_leftovers(hidden, unsynced)?;
+        }
+        let there = self.target.stat()?;
+        let outcome = if self.is_written(there.as_ref())? {
             self.target.note_dir(unsynced)?;
             self.said_before()?
         } else {
-            self.write_temp(unsynced)?;
-            self.publish(unsynced)?;
+            let mode = there.filter(|(kind, _)| *kind == Kind::File).map(|(_, at)| at.st_mode);
+            self.write(&aside, &beside, mode, unsynced)?;
             Replaced::Written
         };
         Ok(self.kept.unwrap_or(outcome))
+    }
+
+    fn is_written(&self, there: Option<&(Kind, FileStat)>) -> Result<bool, StoreError> {
+        let size = self.bytes.len() as u64;
+        let is_so_long = there.is_some_and(|(_, at)| u64::try_from(at.st_size) == Ok(size));
+        Ok(is_so_long && self.target.digest(size)? == Some(Digest::of(self.bytes)))
     }
 
     fn said_before(&self) -> Result<Replaced, StoreError> {
@@ -141,14 +174,18 @@ impl<'a> Replacement<'a> {
     }
 
     /// After a crash: the temporary file holds a part of our bytes, or what an exchange put there.
-    fn clear_leftovers(&mut self) -> Result<(), StoreError> {
-        if self.old.exists()? {
-            self.settle(&self.old.clone())?;
+    fn clear_leftovers(
+        &mut self,
+        hidden: &Hidden,
+        unsynced: &mut Unsynced,
+    ) -> Result<(), StoreError> {
+        if hidden.old.exists()? {
+            self.settle(hidden, &hidden.old, unsynced)?;
         }
-        if self.is_part_of_ours(&self.temp)? {
-            return self.temp.unlink();
+        if self.is_part_of_ours(&hidden.temp)? {
+            return hidden.temp.unlink();
         }
-        if self.temp.exists()? { self.settle(&self.temp.clone()) } else { Ok(()) }
+        if hidden.temp.exists()? { self.settle(hidden, &hidden.temp, unsynced) } else { Ok(()) }
     }
 
     /// Bytes that are a part of ours are not lost with it, whoever wrote them.
@@ -163,60 +200,114 @@ impl<'a> Replacement<'a> {
         Ok(self.bytes.starts_with(&part))
     }
 
-    fn write_temp(&self, unsynced: &mut Unsynced) -> Result<(), StoreError> {
-        let mode = match self.target.stat()? {
-            Some((Kind::File, stat)) => Some(stat.st_mode & 0o777),
+    fn write(
+        &mut self,
+        aside: &Hidden,
+        beside: &Hidden,
+        mode: Option<u32>,
+        unsynced: &mut Unsynced,
+    ) -> Result<(), StoreError> {
+        let blank = unsynced.take_blank(aside.temp.dir());
+        let named = match blank {
+            Some(file) if self.fill(&file, mode).is_ok() => {
+                blank::name(&file, &aside.temp).then_some(file)
+            }
             _ => None,
         };
-        let mut file = self.temp.create(mode.unwrap_or(0o644))?;
-        if let Some(mode) = mode {
-            fchmod(&file, Mode::from_bits_truncate(mode))
-                .map_err(self.temp.failed("set mode of"))?;
+        let file = named.map_or_else(|| self.create(&aside.temp, mode), Ok)?;
+        if self.publish(aside, &file, unsynced)? == Published::Done {
+            return Ok(());
         }
-        file.write_all(self.bytes).map_err(self.temp.failed("write"))?;
-        unsynced.note(&file, &self.target.path())
+        aside.temp.unlink()?;
+        let file = self.create(&beside.temp, mode)?;
+        match self.publish(beside, &file, unsynced)? {
+            Published::Done => Ok(()),
+            Published::Apart => Err(StoreError::Contended { path: self.target.path() }),
+        }
     }
 
-    fn publish(&mut self, unsynced: &mut Unsynced) -> Result<(), StoreError> {
+    fn create(&self, temp: &Spot, mode: Option<u32>) -> Result<fs::File, StoreError> {
+        let file = temp.create(mode.unwrap_or(0o644) & 0o777)?;
+        self.fill(&file, mode)?;
+        Ok(file)
+    }
+
+    fn fill(&self, mut file: &fs::File, mode: Option<u32>) -> Result<(), StoreError> {
+        if let Some(mode) = mode {
+            fchmod(file, Mode::from_bits_truncate(mode & 0o777))
+                .map_err(self.target.failed("set mode of"))?;
+        }
+        file.write_all(self.bytes).map_err(self.target.failed("write"))
+    }
+
+    fn publish(
+        &mut self,
+        hidden: &Hidden,
+        file: &fs::File,
+        unsynced: &mut Unsynced,
+    ) -> Result<Published, StoreError> {
+        unsynced.note(file, &self.target.path())?;
+        self.target.note_dir(unsynced)?;
         for _ in 0..TRIES {
-            if self.renames.to_free(&self.temp, &self.target)? == Moved::Done {
-                return self.target.note_dir(unsynced);
+            match self.renames.to_free(&hidden.temp, &self.target)? {
+                Moved::Done => return Ok(Published::Done),
+                Moved::Apart => return Ok(Published::Apart),
+                Moved::Taken | Moved::Gone => {}
             }
-            match self.renames.exchange(&self.temp, &self.target)? {
+            match self.renames.exchange(&hidden.temp, &self.target)? {
                 Exchanged::Done => {
-                    self.target.note_dir(unsynced)?;
-                    return self.settle(&self.temp.clone());
+                    self.settle(hidden, &hidden.temp, unsynced)?;
+                    return Ok(Published::Done);
                 }
+                Exchanged::Apart => return Ok(Published::Apart),
                 Exchanged::Gone => {}
-                Exchanged::Unsupported => self.set_aside()?,
+                Exchanged::Unsupported => {
+                    if self.set_aside(hidden, unsynced)? == Moved::Apart {
+                        return Ok(Published::Apart);
+                    }
+                }
             }
         }
         Err(StoreError::Contended { path: self.target.path() })
     }
 
     /// Without an exchange the target is away for a moment; a crash in between leaves `old`, which the next call settles.
-    fn set_aside(&mut self) -> Result<(), StoreError> {
-        if self.old.exists()? {
-            return Err(StoreError::InTheWay { path: self.old.path() });
+    fn set_aside(&mut self, hidden: &Hidden, unsynced: &mut Unsynced) -> Result<Moved, StoreError> {
+        if hidden.old.exists()? {
+            return Err(StoreError::InTheWay { path: hidden.old.path() });
         }
-        match to_ours(&self.target, &self.old)? {
-            Moved::Done => self.settle(&self.old.clone()),
-            Moved::Taken | Moved::Gone | Moved::Apart => Ok(()),
+        let moved = to_ours(&self.target, &hidden.old)?;
+        if moved == Moved::Done {
+            self.settle(hidden, &hidden.old, unsynced)?;
         }
+        Ok(moved)
     }
 
     /// Removes what we know; keeps all else.
-    fn settle(&mut self, spot: &Spot) -> Result<(), StoreError> {
-        let digest = spot.digest(SEEN_MAX)?;
-        let known = digest.is_some()
-            && (digest.as_ref() == self.seen || digest == Some(Digest::of(self.bytes)));
-        if known { spot.unlink() } else { self.keep(spot) }
+    fn settle(
+        &mut self,
+        hidden: &Hidden,
+        spot: &Spot,
+        unsynced: &mut Unsynced,
+    ) -> Result<(), StoreError> {
+        match spot.open_digest(SEEN_MAX)? {
+            Some((digest, file)) if self.is_known(&digest) => {
+                unsynced.close_later(file);
+                spot.unlink()
+            }
+            _ => self.keep(hidden, spot),
+        }
     }
 
-    fn keep(&mut self, spot: &Spot) -> Result<(), StoreError> {
+    fn is_known(&self, digest: &Digest) -> bool {
+        Some(digest) == self.seen || *digest == Digest::of(self.bytes)
+    }
+
+    fn keep(&mut self, hidden: &Hidden, spot: &Spot) -> Result<(), StoreError> {
         // Away from the temporary name first: what cannot be copied stays, and the next try needs that name.
-        if spot.name() != self.old.name() && self.renames.to_free(spot, &self.old)? != Moved::Done {
-            return Err(StoreError::InTheWay { path: self.old.path() });
+        let old = &hidden.old;
+        if spot.name() != old.name() && self.renames.to_free(spot, old)? != Moved::Done {
+            return Err(StoreError::InTheWay { path: old.path() });
         }
         let label = Label {
             path: self.path,
@@ -225,7 +316,7 @@ impl<'a> Replacement<'a> {
             digest: None,
             share: Share::Whole,
         };
-        let entry = self.quarantine.keep_at(&self.old, &label)?;
+        let entry = self.quarantine.keep_at(old, &label)?;
         self.kept = Some(Replaced::Kept { digest: entry.digest });
         Ok(())
     }

@@ -1,7 +1,10 @@
 //! One name in one open directory, so that nobody can swap a directory under us. It does not judge what lies there.
 
 use super::{StoreError, Unsynced};
-use crate::model::{Digest, RelPath};
+use crate::{
+    model::{Digest, RelPath},
+    read::folder_flags,
+};
 use nix::{
     errno::Errno,
     fcntl::{self, AtFlags, OFlag},
@@ -59,7 +62,7 @@ pub(super) enum Found {
     Other(Kind),
 }
 
-/// An open directory. Its path is for messages only.
+/// A directory that is held, not opened: that makes no file event. Its path is for messages only.
 struct Dir {
     file: File,
     path: PathBuf,
@@ -68,8 +71,7 @@ struct Dir {
 impl Dir {
     fn enter(&self, name: &OsStr) -> Result<Option<Self>, StoreError> {
         let path = self.path.join(name);
-        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        match fcntl::openat(&self.file, name, flags, Mode::empty()) {
+        match fcntl::openat(&self.file, name, folder_flags(OFlag::O_NOFOLLOW), Mode::empty()) {
             Ok(fd) => Ok(Some(Self { file: fd.into(), path })),
             Err(Errno::ENOENT) => Ok(None),
             Err(Errno::ENOTDIR | Errno::ELOOP) => Err(StoreError::NotADirectory { path }),
@@ -83,7 +85,7 @@ impl Dir {
         }
         let path = self.path.join(name);
         match stat::mkdirat(&self.file, name, Mode::from_bits_truncate(0o755)) {
-            Ok(()) => self.file.sync_all().map_err(StoreError::io("sync", &self.path))?,
+            Ok(()) => sync_held(&self.file).map_err(StoreError::io("sync", &self.path))?,
             Err(Errno::EEXIST) => {}
             Err(errno) => return Err(StoreError::io("create the directory", &path)(errno)),
         }
@@ -100,7 +102,8 @@ pub(super) struct Spot {
 impl Spot {
     /// A name in a directory of ours. Links on the way to it are the owner's and are followed.
     pub(super) fn at(dir: &Path, name: impl Into<OsString>) -> Result<Self, StoreError> {
-        let file = File::open(dir).map_err(StoreError::io("open the directory", dir))?;
+        let held = fcntl::open(dir, folder_flags(OFlag::empty()), Mode::empty());
+        let file = held.map_err(StoreError::io("open the directory", dir))?.into();
         Ok(Self { dir: Rc::new(Dir { file, path: dir.to_owned() }), name: name.into() })
     }
 
@@ -184,6 +187,11 @@ impl Spot {
 
     /// The digest of a plain file of at most `limit` bytes; `None` for everything else.
     pub(super) fn digest(&self, limit: u64) -> Result<Option<Digest>, StoreError> {
+        Ok(self.open_digest(limit)?.map(|(digest, _)| digest))
+    }
+
+    /// The same, and the file that was read.
+    pub(super) fn open_digest(&self, limit: u64) -> Result<Option<(Digest, File)>, StoreError> {
         let Found::Plain { mut file, size } = self.look()? else { return Ok(None) };
         if size > limit {
             return Ok(None);
@@ -193,7 +201,7 @@ impl Spot {
         let mut piece = vec![0; 64 << 10];
         while total <= limit {
             match file.read(&mut piece).map_err(self.failed("read"))? {
-                0 => return Ok(Some(Digest::finish(hasher))),
+                0 => return Ok(Some((Digest::finish(hasher), file))),
                 count => {
                     hasher.update(&piece[..count]);
                     total += count as u64;
@@ -230,12 +238,12 @@ impl Spot {
     }
 
     pub(super) fn sync_dir(&self) -> Result<(), StoreError> {
-        self.dir().sync_all().map_err(StoreError::io("sync", &self.dir.path))
+        sync_held(self.dir()).map_err(StoreError::io("sync", &self.dir.path))
     }
 
     /// The folder's names reach the disk with the rest.
     pub(super) fn note_dir(&self, unsynced: &mut Unsynced) -> Result<(), StoreError> {
-        unsynced.note(self.dir(), &self.dir.path)
+        unsynced.note_dir(self.dir(), &self.dir.path)
     }
 
     pub(super) fn failed<E: Into<std::io::Error>>(
@@ -245,6 +253,12 @@ impl Spot {
         let path = self.path();
         move |source| StoreError::io(doing, &path)(source)
     }
+}
+
+/// A directory that is only held must be opened to be synced.
+pub(super) fn sync_held(dir: &File) -> std::io::Result<()> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    File::from(fcntl::openat(dir, ".", flags, Mode::empty())?).sync_all()
 }
 
 fn parents(path: &RelPath) -> impl Iterator<Item = &str> {

@@ -20,7 +20,7 @@ pub enum Taken {
     Absent,
 }
 
-/// Where a file goes that is taken away.
+/// Where a file goes that is taken away or replaced.
 #[derive(Clone, Copy, Debug)]
 pub struct Shelf<'a> {
     /// On the file system of the repository: where it is looked at first.

@@ -5,7 +5,9 @@
 
 use super::{
     Quarantine, StoreError,
+    blank::Blank,
     quarantine::{Label, Share},
+    spot::sync_held,
 };
 use crate::model::{Key, RelPath};
 use std::{
@@ -13,6 +15,7 @@ use std::{
     io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 #[derive(Debug, Default)]
@@ -22,6 +25,11 @@ pub struct Unsynced {
     taken: Vec<Taken>,
     /// Kept until what replaces them is on disk.
     leavings: Vec<PathBuf>,
+    /// Their names are gone; what the file system has to clear away after them waits until they are closed.
+    gone: Vec<File>,
+    pub(super) blank: Arc<Blank>,
+    /// The folder near which the next blank file is made.
+    blank_in: Option<File>,
 }
 
 #[derive(Debug)]
@@ -46,19 +54,34 @@ struct Open {
     file: File,
     path: PathBuf,
     id: (u64, u64),
+    sync: fn(&File) -> io::Result<()>,
 }
 
 impl Unsynced {
     /// A file or folder; one that is noted already is synced once. What cannot be noted is synced at once.
     pub fn note(&mut self, file: &File, path: &Path) -> Result<(), StoreError> {
+        self.note_with(file, path, File::sync_all)
+    }
+
+    /// A folder that is held, not opened.
+    pub(super) fn note_dir(&mut self, dir: &File, path: &Path) -> Result<(), StoreError> {
+        self.note_with(dir, path, sync_held)
+    }
+
+    fn note_with(
+        &mut self,
+        file: &File,
+        path: &Path,
+        sync: fn(&File) -> io::Result<()>,
+    ) -> Result<(), StoreError> {
         let meta = file.metadata().map_err(StoreError::io("look at", path))?;
         let id = (meta.dev(), meta.ino());
         if self.files.iter().any(|open| open.id == id) {
             return Ok(());
         }
         match file.try_clone() {
-            Ok(file) => self.files.push(Open { file, path: path.to_owned(), id }),
-            Err(_) => file.sync_all().map_err(StoreError::io("sync", path))?,
+            Ok(file) => self.files.push(Open { file, path: path.to_owned(), id, sync }),
+            Err(_) => sync(file).map_err(StoreError::io("sync", path))?,
         }
         Ok(())
     }
@@ -66,6 +89,24 @@ impl Unsynced {
     /// A file that goes once everything is on disk.
     pub(super) fn leave(&mut self, path: PathBuf) {
         self.leavings.push(path);
+    }
+
+    /// A file without a name any more.
+    pub(super) fn close_later(&mut self, file: File) {
+        self.gone.push(file);
+    }
+
+    /// A file that was made ahead; the next one is made near `dir`.
+    pub(super) fn take_blank(&mut self, dir: &File) -> Option<File> {
+        // Whoever has no descriptor left makes none ahead.
+        self.blank_in = dir.try_clone().ok();
+        self.blank.take()
+    }
+
+    /// Everything so far, to be synced beside the work.
+    pub fn batch(&mut self) -> Self {
+        let blank = Arc::clone(&self.blank);
+        std::mem::replace(self, Self { blank, ..Self::default() })
     }
 
     /// What was taken away is kept with the rest; then its file, which lies aside, goes.
@@ -94,6 +135,8 @@ impl Unsynced {
         }
         self.taken.extend(other.taken);
         self.leavings.extend(other.leavings);
+        self.gone.extend(other.gone);
+        self.blank_in = other.blank_in.or(self.blank_in.take());
     }
 
     pub fn is_empty(&self) -> bool {
@@ -103,8 +146,8 @@ impl Unsynced {
     /// Files before folders come by the order in which they were noted; the journal, noted last, says that all is done.
     pub fn sync(self) -> Result<(), StoreError> {
         self.taken.iter().try_for_each(Taken::keep)?;
-        for Open { file, path, .. } in &self.files {
-            file.sync_all().map_err(StoreError::io("sync", path))?;
+        for Open { file, path, sync, .. } in &self.files {
+            sync(file).map_err(StoreError::io("sync", path))?;
         }
         for path in &self.leavings {
             match fs::remove_file(path) {
@@ -113,6 +156,10 @@ impl Unsynced {
                 }
                 Ok(()) | Err(_) => {}
             }
+        }
+        drop(self.gone);
+        if let Some(dir) = &self.blank_in {
+            self.blank.make(dir);
         }
         Ok(())
     }

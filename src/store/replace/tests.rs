@@ -2,22 +2,38 @@
 
 use super::*;
 use nix::{sys::stat::Mode, unistd::mkfifo};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::{
+    cell::RefCell,
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    sync::Arc,
+};
 use tempfile::TempDir;
 
 struct Place {
     root: TempDir,
+    aside: TempDir,
     quarantine: Quarantine,
     renames: Renames,
+    unsynced: RefCell<Unsynced>,
 }
 
-/// Each test runs with `renameat2` and without.
-fn places() -> [Place; 2] {
-    [Renames::Flags, Renames::Portable].map(|renames| {
+/// Each test runs with `renameat2` and without, on our own ground and beside the target: on Linux `/dev/shm` is a file system
+/// of its own.
+fn places() -> [Place; 4] {
+    let tmp = std::env::temp_dir();
+    let apart = if cfg!(target_os = "linux") { PathBuf::from("/dev/shm") } else { tmp.clone() };
+    let ways = [
+        (Renames::Flags, &tmp),
+        (Renames::Portable, &tmp),
+        (Renames::Flags, &apart),
+        (Renames::Portable, &apart),
+    ];
+    ways.map(|(renames, aside)| {
         let root = tempfile::tempdir().unwrap();
+        let aside = tempfile::tempdir_in(aside).unwrap();
         fs::create_dir(root.path().join("repo")).unwrap();
         let quarantine = Quarantine::new(root.path().join("quarantine"));
-        Place { root, quarantine, renames }
+        Place { root, aside, quarantine, renames, unsynced: RefCell::default() }
     })
 }
 
@@ -38,8 +54,14 @@ impl Place {
         self.repo().join("state/loop.json")
     }
 
-    fn beside(&self, prefix: &str) -> PathBuf {
-        self.repo().join("state").join(format!("{prefix}{}", safe_name(key().as_str())))
+    /// Where something hidden may lie.
+    fn hidden(&self, prefix: &str) -> [PathBuf; 2] {
+        let name = format!("{prefix}{}", safe_name(key().as_str()));
+        [self.aside.path().join(&name), self.repo().join("state").join(name)]
+    }
+
+    fn shelf(&self) -> Shelf<'_> {
+        Shelf { aside: self.aside.path(), quarantine: &self.quarantine }
     }
 
     fn put(&self, bytes: &str) {
@@ -50,14 +72,12 @@ impl Place {
     fn replace(&self, bytes: &str, seen: Option<&str>) -> Result<Replaced, StoreError> {
         let seen = seen.map(|text| Digest::of(text.as_bytes()));
         let (path, key) = (path(), key());
-        let target = Spot::make(&self.repo(), &path)?;
-        let bytes = bytes.as_bytes();
-        let mut replacement =
-            Replacement::new(target, &path, bytes, seen.as_ref(), &self.quarantine, &key);
+        let (repo, bytes, shelf) = (self.repo(), bytes.as_bytes(), self.shelf());
+        let mut replacement = Replacement::new(&repo, &path, bytes, seen.as_ref(), shelf, &key)?;
         replacement.renames = self.renames;
-        let mut unsynced = Unsynced::default();
+        let mut unsynced = self.unsynced.borrow_mut();
         let replaced = replacement.run(&mut unsynced)?;
-        unsynced.sync()?;
+        unsynced.batch().sync()?;
         Ok(replaced)
     }
 
@@ -67,7 +87,9 @@ impl Place {
 
     /// Nothing of ours may lie about.
     fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.repo().join("state")).unwrap();
+        let entries = [self.repo().join("state"), self.aside.path().to_owned()]
+            .into_iter()
+            .flat_map(|dir| fs::read_dir(dir).unwrap());
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
@@ -97,13 +119,33 @@ fn a_file_is_made_changed_and_left_alone() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_made_ahead_is_filled_and_named() {
+    for place in places() {
+        place.replace("one", None).unwrap();
+        fs::set_permissions(place.file(), fs::Permissions::from_mode(0o600)).unwrap();
+        let ahead = Arc::clone(&place.unsynced.borrow().blank);
+        let blank = ahead.take().expect("one was made ahead");
+        let made = blank.metadata().unwrap().ino();
+        ahead.put(Some(blank));
+        assert_eq!(place.names(), ["loop.json"], "it has no name");
+        assert_eq!(place.replace("two", Some("one")).unwrap(), Replaced::Written);
+        let meta = fs::metadata(place.file()).unwrap();
+        assert_eq!((meta.mode() & 0o777, meta.nlink()), (0o600, 1));
+        let is_near = place.aside.path().starts_with(std::env::temp_dir());
+        assert_eq!(meta.ino() == made, is_near, "one of another file system is no use");
+        assert_eq!((place.now().as_str(), place.names().len()), ("two", 1));
+    }
+}
+
 #[test]
 fn the_public_call_does_the_same() {
-    let [place, _] = places();
+    let [place, ..] = places();
     place.put("foreign");
-    let (quarantine, mut unsynced) = (&place.quarantine, Unsynced::default());
+    let (shelf, mut unsynced) = (place.shelf(), Unsynced::default());
     let replaced =
-        replace(&place.repo(), &path(), b"new", None, quarantine, &key(), &mut unsynced).unwrap();
+        replace(&place.repo(), &path(), b"new", None, shelf, &key(), &mut unsynced).unwrap();
     assert_eq!(replaced, kept("foreign"));
     assert_eq!((place.now().as_str(), place.kept()), ("new", b"foreign".to_vec()));
 }
@@ -197,10 +239,12 @@ fn a_crash_while_writing_the_temporary_file_is_repaired() {
     for place in places() {
         place.put("old");
         for part in ["", "ne", "new"] {
-            fs::write(place.beside(".agency-tmp-"), part).unwrap();
-            place.put("old");
-            assert_eq!(place.replace("new", Some("old")).unwrap(), Replaced::Written);
-            assert_eq!((place.now().as_str(), place.names().len()), ("new", 1));
+            for temp in place.hidden(".agency-tmp-") {
+                fs::write(temp, part).unwrap();
+                place.put("old");
+                assert_eq!(place.replace("new", Some("old")).unwrap(), Replaced::Written);
+                assert_eq!((place.now().as_str(), place.names().len()), ("new", 1));
+            }
         }
         assert!(place.nothing_kept());
     }
@@ -211,14 +255,18 @@ fn a_crash_while_writing_the_temporary_file_is_repaired() {
 fn a_crash_after_the_exchange_is_repaired() {
     for place in places() {
         place.put("new");
-        fs::write(place.beside(".agency-tmp-"), "old").unwrap();
-        assert_eq!(place.replace("new", Some("old")).unwrap(), Replaced::Same);
-        assert!(place.nothing_kept());
+        for temp in place.hidden(".agency-tmp-") {
+            fs::write(temp, "old").unwrap();
+            assert_eq!(place.replace("new", Some("old")).unwrap(), Replaced::Same);
+            assert!(place.nothing_kept());
+        }
         for prefix in [".agency-tmp-", ".agency-old-"] {
-            fs::write(place.beside(prefix), prefix).unwrap();
-            assert_eq!(place.replace("new", Some("old")).unwrap(), kept(prefix));
-            assert_eq!(place.kept(), prefix.as_bytes());
-            assert_eq!(place.names(), ["loop.json"]);
+            for hidden in place.hidden(prefix) {
+                fs::write(hidden, prefix).unwrap();
+                assert_eq!(place.replace("new", Some("old")).unwrap(), kept(prefix));
+                assert_eq!(place.kept(), prefix.as_bytes());
+                assert_eq!(place.names(), ["loop.json"]);
+            }
         }
     }
 }
@@ -227,13 +275,16 @@ fn a_crash_after_the_exchange_is_repaired() {
 #[test]
 fn a_crash_while_the_target_is_set_aside_is_repaired() {
     for place in places() {
-        for (aside, wanted) in [("old", Replaced::Written), ("foreign", kept("foreign"))] {
+        for (bytes, wanted) in [("old", Replaced::Written), ("foreign", kept("foreign"))] {
             place.put("");
-            fs::rename(place.file(), place.beside(".agency-old-")).unwrap();
-            fs::write(place.beside(".agency-old-"), aside).unwrap();
-            fs::write(place.beside(".agency-tmp-"), "new").unwrap();
-            assert_eq!(place.replace("new", Some("old")).unwrap(), wanted);
-            assert_eq!((place.now().as_str(), place.names().len()), ("new", 1));
+            for (old, temp) in place.hidden(".agency-old-").iter().zip(place.hidden(".agency-tmp-"))
+            {
+                fs::remove_file(place.file()).unwrap();
+                fs::write(old, bytes).unwrap();
+                fs::write(temp, "new").unwrap();
+                assert_eq!(place.replace("new", Some("old")).unwrap(), wanted);
+                assert_eq!((place.now().as_str(), place.names().len()), ("new", 1));
+            }
         }
     }
 }
