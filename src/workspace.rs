@@ -47,10 +47,11 @@ use tokio::sync::{mpsc, oneshot, watch::Receiver};
 use tokio_util::sync::CancellationToken;
 
 pub struct Workspace {
+    /// Dropped first, as it clears up behind itself: before the lock, which is the repository's.
+    journal: Journal,
     repository: Repository,
     settings: Settings,
     hands: Hands,
-    journal: Journal,
     slots: Vec<Slot>,
     /// Journalled effects whose turn has not come.
     pending: VecDeque<(String, Keyed)>,
@@ -174,6 +175,7 @@ impl Workspace {
                 biased;
                 () = outside.stop.cancelled(), if !self.draining => {
                     if !outside.drain {
+                        self.write_status();
                         return Ok(Left::Stopped);
                     }
                     self.draining = true;
@@ -221,8 +223,11 @@ impl Workspace {
             }
             self.rotate_if_due()?;
         }
-        self.write_status();
-        self.settle()
+        self.settle()?;
+        if !self.settling.status_waits() {
+            self.write_status();
+        }
+        Ok(())
     }
 
     /// True when a protocol had something to do. The journalled decision is the commit point.
@@ -304,6 +309,7 @@ impl Workspace {
             Running { agent, apart, _permit: permit }
         };
         self.running.insert(spawn.run.clone(), running);
+        self.settling.note_start();
     }
 
     fn done(&mut self, protocol: &str, keyed: &Keyed, wake: Wake) -> Result<(), WorkspaceError> {
@@ -380,16 +386,17 @@ impl Workspace {
     }
 
     fn note(&mut self, entry: &Entry, durability: Durability) -> Result<(), WorkspaceError> {
-        let (kind, body) = entry.split();
-        self.journal.append(&kind, &body, clock::now().wall, durability)?;
+        let text = entry.text();
+        let (kind, body) = text.split();
+        self.journal.append(kind, &body, clock::now().wall, durability)?;
         Ok(())
     }
 
     fn rotate_if_due(&mut self) -> Result<(), WorkspaceError> {
         // A snapshot forgets the effects that are done, so they must be on disk.
         if self.journal.should_rotate() && self.is_settled() {
-            let (_, body) = Entry::Snapshot(self.snapshot()).split();
-            match self.journal.rotate(&body, clock::now().wall) {
+            let text = Entry::Snapshot(self.snapshot()).text();
+            match self.journal.rotate(&text.split().1, clock::now().wall) {
                 // The segment grows on: a long journal is better than a repository that stands still.
                 Err(error @ StoreError::RecordTooLong { .. }) => {
                     tracing::warn!(%error, "the journal goes on in one segment");

@@ -2,11 +2,15 @@
 //!
 //! A line is `{"n":…,"at":…,"prev":…,"kind":…,"body":…,"hash":…}` (see `line`). A segment is `000001.jsonl` and so on; the
 //! chain runs on from one to the next. The head is anchored in `pins.json`, so that a journal cut short is found too.
+//!
+//! The segment that is written to ends with zeros: room for the next lines, so that a sync brings their bytes alone and nothing
+//! about the file. A line has no zeros in it.
 
 mod anchor;
 mod line;
 mod read;
 mod repair;
+mod room;
 mod segment;
 
 pub use anchor::Head;
@@ -18,10 +22,12 @@ use super::{
     spot::{make_dir, sync_dir},
 };
 use crate::model::Timestamp;
-use serde_json::Value;
+use room::Room;
 use std::{
+    fmt::Display,
     fs::File,
     io::{self, Write},
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
 };
 
@@ -55,7 +61,9 @@ pub struct Journal {
     pins: PathBuf,
     segment: u64,
     file: File,
+    /// Where the last line ends.
     size: u64,
+    room: Room,
     /// Of that, what it begins with: the snapshot.
     first: u64,
     head: Head,
@@ -72,18 +80,21 @@ impl Journal {
         let path = segment::path(dir, tip.segment);
         let file = File::options()
             .create(true)
-            .append(true)
+            .truncate(false)
+            .write(true)
             .open(&path)
             .map_err(StoreError::io("open", &path))?;
         // What is read here is acted upon, so it must not vanish afterwards.
         file.sync_all().map_err(StoreError::io("sync", &path))?;
         sync_dir(dir)?;
+        let room = Room::of(&file).map_err(StoreError::io("look at", &path))?;
         let journal = Self {
             dir: dir.to_owned(),
             pins: pins.to_owned(),
             segment: tip.segment,
             file,
             size: tip.size,
+            room,
             first: tip.first,
             head: tip.head,
             synced_since_anchor: 0,
@@ -97,18 +108,18 @@ impl Journal {
         &self.head
     }
 
-    /// Writes one record and returns its number. A record of kind `snapshot` is where the next `open` begins. After a failed write or sync nothing more is taken: what the disk holds
+    /// Writes one record, whose body is a text of JSON, and returns its number. A record of kind `snapshot` is where the next `open` begins. After a failed write or sync nothing more is taken: what the disk holds
     /// then is unknown, and only a new `open` can tell.
     pub fn append(
         &mut self,
         kind: &str,
-        body: &Value,
+        body: &impl Display,
         at: Timestamp,
         durability: Durability,
     ) -> Result<u64, StoreError> {
         self.check_poison()?;
         let (text, head) = line::encode(&self.head, kind, body, at)?;
-        let written = self.file.write_all(&text).and_then(|()| match durability {
+        let written = self.file.write_all_at(&text, self.size).and_then(|()| match durability {
             Durability::Synced => self.file.sync_data(),
             Durability::Lazy => Ok(()),
         });
@@ -116,6 +127,7 @@ impl Journal {
         self.head = head;
         self.size += text.len() as u64;
         if durability == Durability::Synced {
+            self.room.is_wanted |= self.room.is_scarce(self.size);
             self.anchor_sometimes();
         }
         Ok(self.head.n)
@@ -126,13 +138,20 @@ impl Journal {
         unsynced.note(&self.file, &segment::path(&self.dir, self.segment))
     }
 
+    /// Where it runs short. It is of use once it is on disk, and nobody minds where there is none to be had.
+    pub fn make_room(&mut self) {
+        if !self.poisoned {
+            self.room.make(&self.file, self.size);
+        }
+    }
+
     /// Not before a segment is twice its snapshot: what is large to begin with would be written anew with every record.
     pub fn should_rotate(&self) -> bool {
         self.size > SEGMENT_MAX.max(2 * self.first)
     }
 
     /// Begins the next segment with a snapshot, from which the next `open` reads on. Older segments stay for audit.
-    pub fn rotate(&mut self, snapshot: &Value, at: Timestamp) -> Result<(), StoreError> {
+    pub fn rotate(&mut self, snapshot: &impl Display, at: Timestamp) -> Result<(), StoreError> {
         self.check_poison()?;
         let encoded = line::encode(&self.head, SNAPSHOT, snapshot, at);
         if encoded.is_err() {
@@ -140,12 +159,12 @@ impl Journal {
             self.first = self.size;
         }
         let (text, head) = encoded?;
-        let synced = self.file.sync_data();
-        self.poison_on_error(synced, "sync")?;
+        self.end_segment()?;
         let path = segment::path(&self.dir, self.segment + 1);
         let begun = begin_segment(&path, &text, &self.dir);
         self.poisoned = begun.is_err();
         self.file = begun?;
+        self.room = Room::default();
         self.segment += 1;
         self.size = text.len() as u64;
         self.first = self.size;
@@ -156,9 +175,14 @@ impl Journal {
     /// Syncs what is lazy and anchors the head.
     pub fn close(mut self) -> Result<(), StoreError> {
         self.check_poison()?;
-        let synced = self.file.sync_data();
-        self.poison_on_error(synced, "sync")?;
+        self.end_segment()?;
         self.anchor()
+    }
+
+    /// Nothing follows its last line any more.
+    fn end_segment(&mut self) -> Result<(), StoreError> {
+        let ended = self.file.set_len(self.size).and_then(|()| self.file.sync_all());
+        self.poison_on_error(ended, "sync")
     }
 
     fn check_poison(&self) -> Result<(), StoreError> {
@@ -193,10 +217,22 @@ impl Journal {
     }
 }
 
+impl Drop for Journal {
+    /// Who reads the file meanwhile sees its lines alone.
+    fn drop(&mut self) {
+        if !self.poisoned
+            && self.room.is_left(self.size)
+            && let Err(error) = self.file.set_len(self.size)
+        {
+            tracing::debug!(%error, "a segment keeps the room at its end");
+        }
+    }
+}
+
 fn begin_segment(path: &Path, text: &[u8], dir: &Path) -> Result<File, StoreError> {
     let mut file = File::options()
         .create_new(true)
-        .append(true)
+        .write(true)
         .open(path)
         .map_err(StoreError::io("create", path))?;
     file.write_all(text).and_then(|()| file.sync_all()).map_err(StoreError::io("write", path))?;

@@ -20,6 +20,7 @@ impl Workspace {
     pub(super) async fn on_request(&mut self, request: Request) -> Result<(), WorkspaceError> {
         let Request { command, reply } = request;
         tracing::info!(verb = ?command.verb, by = %command.by, "asked");
+        self.settling.note_request();
         self.note(&Entry::Asked { command: (*command).clone() }, Durability::Synced)?;
         let answer = match command.verb {
             Verb::Trust => {

@@ -81,19 +81,26 @@ pub(super) struct Remembered {
     pub(super) open: Vec<Keyed>,
 }
 
+/// `{"kind":"done","body":{…}}`. Kind and body are parts of that text, which is written once.
+pub(super) struct EntryText(String);
+
+impl EntryText {
+    pub(super) fn split(&self) -> (&str, &str) {
+        let inner = self.0.strip_prefix(r#"{"kind":""#).and_then(|text| text.strip_suffix('}'));
+        let parts = inner.and_then(|text| text.split_once(r#"","body":"#));
+        parts.expect("BUG: an entry has a kind and a body")
+    }
+}
+
 impl Entry {
     pub(super) fn opened() -> Self {
         let (version, pid) = (env!("CARGO_PKG_VERSION").to_owned(), std::process::id());
         Self::Opened { version, pid, boot: clock::boot_id() }
     }
 
-    /// Kind and body as the journal takes them.
-    pub(super) fn split(&self) -> (String, Value) {
-        let value = serde_json::to_value(self).expect("BUG: an entry is plain data");
-        let Value::Object(mut fields) = value else { unreachable!("BUG: an entry is an object") };
-        let kind = fields.remove("kind").and_then(|kind| kind.as_str().map(str::to_owned));
-        let body = fields.remove("body").unwrap_or(Value::Null);
-        (kind.expect("BUG: an entry has a kind"), body)
+    /// As the journal takes it.
+    pub(super) fn text(&self) -> EntryText {
+        EntryText(serde_json::to_string(self).expect("BUG: an entry is plain data"))
     }
 
     pub(super) fn join(kind: &str, body: &Value) -> Result<Self, serde_json::Error> {

@@ -12,6 +12,7 @@ use crate::model::{Effect, Key, Keyed, RelPath, RunId};
 use crate::run::{AFTER_START, Executor as _, RunError};
 use crate::store::{Durability, StoreError, Unsynced};
 use std::fs::File;
+use std::mem::take;
 use std::path::Path;
 
 /// What is on its way to the disk.
@@ -22,11 +23,29 @@ pub(super) struct Settling {
     /// A decision is in the journal and not on disk, though its effects have begun.
     behind: bool,
     under_way: bool,
+    /// A run was started just now.
+    started: bool,
+    /// A command was given just now.
+    asked: bool,
 }
 
 impl Settling {
     pub(super) fn note_behind(&mut self, behind: bool) {
         self.behind |= behind;
+    }
+
+    pub(super) fn note_start(&mut self) {
+        self.started = true;
+    }
+
+    pub(super) fn note_request(&mut self) {
+        self.asked = true;
+    }
+
+    /// Until a start is over, which should not wait for a file that people look at. Whoever asks for something may look at once.
+    pub(super) fn status_waits(&mut self) -> bool {
+        let (started, asked) = (take(&mut self.started), take(&mut self.asked));
+        self.under_way && started && !asked
     }
 }
 
@@ -49,6 +68,7 @@ impl Workspace {
         if self.settling.under_way {
             return Ok(());
         }
+        self.journal.make_room();
         let Some(batch) = self.batch()? else { return Ok(()) };
         let news = self.news.0.clone();
         self.settling.under_way = true;
@@ -92,9 +112,9 @@ impl Workspace {
     }
 
     fn batch(&mut self) -> Result<Option<Batch>, WorkspaceError> {
-        let mut unsynced = std::mem::take(&mut *self.hands.unsynced());
-        let ended = std::mem::take(&mut self.settling.ended);
-        let behind = std::mem::take(&mut self.settling.behind);
+        let mut unsynced = self.hands.unsynced().batch();
+        let ended = take(&mut self.settling.ended);
+        let behind = take(&mut self.settling.behind);
         if unsynced.is_empty() && ended.is_empty() && !behind {
             return Ok(None);
         }

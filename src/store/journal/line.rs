@@ -10,6 +10,7 @@ use crate::{
 };
 use serde::Deserialize;
 use serde_json::Value;
+use std::fmt::{Display, Write as _};
 
 /// A longer line is damage: nothing we append is.
 pub const LINE_MAX: usize = 16 << 20;
@@ -35,36 +36,52 @@ pub struct Record {
 pub(super) fn encode(
     head: &Head,
     kind: &str,
-    body: &Value,
+    body: &impl Display,
     at: Timestamp,
 ) -> Result<(Vec<u8>, Head), StoreError> {
-    // A body nested too deeply can be written but not read; then it must not be written.
-    if !is_within(body, DEPTH_MAX) {
-        let why = format!("it is nested more than {DEPTH_MAX} deep");
-        return Err(StoreError::RecordUnreadable { kind: kind.to_owned(), why });
-    }
     let (n, prev) = (head.n + 1, &head.hash);
     let at = at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
     let quoted = Value::from(kind);
-    let opens = format!(r#"{{"n":{n},"at":"{at}","prev":"{prev}","kind":{quoted},"body":"#);
-    let mut text = opens.into_bytes();
-    serde_json::to_writer(&mut text, body).expect("BUG: a value can be written to memory");
-    let hash = Digest::of(&text);
-    text.extend_from_slice(format!("{HASH_OPENS}{hash}{HASH_CLOSES}").as_bytes());
+    let mut text = format!(r#"{{"n":{n},"at":"{at}","prev":"{prev}","kind":{quoted},"body":"#);
+    let begin = text.len();
+    write!(text, "{body}").expect("BUG: a text can be written to memory");
+    // A body nested too deeply can be written but not read; then it must not be written.
+    if depth(&text.as_bytes()[begin..]) > DEPTH_MAX {
+        let why = format!("it is nested more than {DEPTH_MAX} deep");
+        return Err(StoreError::RecordUnreadable { kind: kind.to_owned(), why });
+    }
+    let hash = Digest::of(text.as_bytes());
+    write!(text, "{HASH_OPENS}{hash}{HASH_CLOSES}").expect("BUG: a text can be written to memory");
     if text.len() > LINE_MAX {
         return Err(StoreError::RecordTooLong { size: text.len(), limit: LINE_MAX });
     }
-    text.push(b'\n');
-    Ok((text, Head { n, hash }))
+    text.push('\n');
+    Ok((text.into_bytes(), Head { n, hash }))
 }
 
-fn is_within(value: &Value, depth: usize) -> bool {
-    match value {
-        Value::Array(values) => depth > 0 && values.iter().all(|value| is_within(value, depth - 1)),
-        Value::Object(fields) => {
-            depth > 0 && fields.values().all(|value| is_within(value, depth - 1))
+/// Of the deepest place in a text of JSON.
+fn depth(text: &[u8]) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let mut bytes = text.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            b'"' => skip_string(&mut bytes),
+            _ => {}
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
+fn skip_string<'a>(bytes: &mut impl Iterator<Item = &'a u8>) {
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => return,
+            b'\\' => drop(bytes.next()),
+            _ => {}
+        }
     }
 }
 

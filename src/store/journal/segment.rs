@@ -42,7 +42,7 @@ pub(super) struct Scan {
     pub(super) first: u64,
     /// Where the last whole line ends.
     pub(super) size: u64,
-    /// Bytes after that, with no line end.
+    /// Bytes after that, without the zeros at the end: a line that a crash cut off.
     pub(super) torn: Vec<u8>,
 }
 
@@ -58,6 +58,12 @@ pub(super) fn scan(
     let mut bytes = Vec::new();
     while next_line(&mut reader, &mut bytes).map_err(StoreError::io("read", path))? {
         let bad = |why| damaged(path, scan.lines + 1, why);
+        if bytes.contains(&0) && is_blank(&mut reader).map_err(StoreError::io("read", path))? {
+            // Room for lines to come, or the parts of the last one that were on disk when the power failed.
+            bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
+            scan.torn = bytes;
+            break;
+        }
         let Some(line) = bytes.strip_suffix(b"\n") else {
             if bytes.len() > LINE_MAX {
                 return Err(bad(format!("it is longer than {LINE_MAX} bytes")));
@@ -76,6 +82,18 @@ pub(super) fn scan(
         }
     }
     Ok(scan)
+}
+
+/// Nothing but zeros follows.
+fn is_blank(reader: &mut impl BufRead) -> io::Result<bool> {
+    loop {
+        let piece = reader.fill_buf()?;
+        if piece.is_empty() || piece.iter().any(|byte| *byte != 0) {
+            return Ok(piece.is_empty());
+        }
+        let read = piece.len();
+        reader.consume(read);
+    }
 }
 
 /// False at the end. A line that is too long is cut, and so has no end.

@@ -1,7 +1,7 @@
 //! The journal against torn ends, changed bytes, cuts and crashes, on real files.
 
 use super::*;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
 use tempfile::TempDir;
 
@@ -193,6 +193,110 @@ fn a_last_line_torn_at_any_byte_is_dropped_and_noted() {
         assert_eq!(place.verify().unwrap().head.n, 3);
         assert!(place.open().1.notes.is_empty());
     }
+}
+
+/// A journal with room after its last line, and the bytes of its only segment.
+fn roomy() -> (Place, Vec<u8>) {
+    let place = Place::new();
+    let (mut journal, _) = place.open();
+    add(&mut journal, 3);
+    journal.make_room();
+    let bytes = fs::read(place.segment(1)).unwrap();
+    drop(journal);
+    assert!(!fs::read(place.segment(1)).unwrap().contains(&0), "whoever leaves clears up");
+    // As a kill leaves it.
+    fs::write(place.segment(1), &bytes).unwrap();
+    (place, bytes)
+}
+
+fn end_of_lines(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte == b'\n').unwrap() + 1
+}
+
+// covers: DM-08
+#[test]
+fn lines_are_written_into_room_that_was_made_ahead() {
+    let (place, bytes) = roomy();
+    let end = end_of_lines(&bytes);
+    assert!(bytes.len() > end + 1000 && bytes[end..].iter().all(|byte| *byte == 0));
+    assert_eq!(place.verify().unwrap().head.n, 3);
+    assert_eq!(numbers(&tail(&place.dir(), 2)), [2, 3]);
+    let (mut journal, opened) = place.open();
+    assert_eq!((numbers(&opened.records), opened.notes), (vec![1, 2, 3], Vec::new()));
+    add(&mut journal, 1);
+    assert_eq!(fs::metadata(place.segment(1)).unwrap().len(), bytes.len() as u64);
+    assert_eq!(place.verify().unwrap().head.n, 4);
+    journal.rotate(&json!({}), at()).unwrap();
+    assert!(!fs::read(place.segment(1)).unwrap().contains(&0), "nothing is left of it");
+    add(&mut journal, 1);
+    journal.make_room();
+    assert!(fs::read(place.segment(2)).unwrap().contains(&0));
+    journal.close().unwrap();
+    assert!(!fs::read(place.segment(2)).unwrap().contains(&0));
+    assert_eq!(place.verify().unwrap().head.n, 6);
+}
+
+#[test]
+fn a_disk_without_room_for_more_takes_nothing_away() {
+    let place = Place::new();
+    let (mut journal, _) = place.open();
+    add(&mut journal, 1);
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let file = std::mem::replace(&mut journal.file, full);
+    journal.make_room();
+    journal.file = file;
+    add(&mut journal, 1);
+    assert_eq!(place.verify().unwrap().head.n, 2);
+}
+
+#[test]
+fn a_line_larger_than_the_room_is_whole() {
+    let (place, bytes) = roomy();
+    let (mut journal, _) = place.open();
+    journal.append("big", &json!("x".repeat(bytes.len())), at(), Durability::Synced).unwrap();
+    journal.make_room();
+    add(&mut journal, 1);
+    drop(journal);
+    assert_eq!(numbers(&place.open().1.records), [1, 2, 3, 4, 5]);
+    assert_eq!(place.verify().unwrap().head.n, 5);
+}
+
+// covers: DM-08, DM-06
+#[test]
+fn a_line_torn_in_its_room_is_dropped_wherever_it_has_holes() {
+    let (place, whole) = roomy();
+    let end = end_of_lines(&whole);
+    let start = end_of_lines(&whole[..end - 1]);
+    for from in start..end {
+        for hole in [start..from, from..end] {
+            let mut torn = whole.clone();
+            torn[hole].fill(0);
+            fs::write(place.segment(1), &torn).unwrap();
+            let left = &torn[start..];
+            let last = left.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            if left[..last] == whole[start..end] {
+                continue;
+            }
+            assert_eq!(place.verify().is_err(), last > 0, "{from}");
+            let (journal, opened) = place.open();
+            assert_eq!((journal.head().n, opened.notes.len()), (2, usize::from(last > 0)));
+            if last > 0 {
+                let kept = fs::read(place.dir().join("torn-3")).unwrap();
+                assert_eq!(kept, &left[..last], "{from}");
+                fs::remove_file(place.dir().join("torn-3")).unwrap();
+            }
+        }
+    }
+}
+
+// covers: DM-08
+#[test]
+fn zeros_before_a_whole_line_are_damage() {
+    let (place, mut bytes) = roomy();
+    let second = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    bytes[second + 10..second + 20].fill(0);
+    fs::write(place.segment(1), &bytes).unwrap();
+    refuses(&place, ("000001.jsonl", 2));
 }
 
 #[test]
