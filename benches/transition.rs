@@ -35,7 +35,7 @@ fn main() {
 }
 
 /// One after the other, again and again: what the machine does meanwhile, and what one leaves to the next, weighs on all alike.
-const PASSES: usize = 3;
+const PASSES: usize = 5;
 
 fn few() {
     println!(
