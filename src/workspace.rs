@@ -47,11 +47,10 @@ use tokio::sync::{mpsc, oneshot, watch::Receiver};
 use tokio_util::sync::CancellationToken;
 
 pub struct Workspace {
-    /// Dropped first, as it clears up behind itself: before the lock, which is the repository's.
-    journal: Journal,
     repository: Repository,
     settings: Settings,
     hands: Hands,
+    journal: Journal,
     slots: Vec<Slot>,
     /// Journalled effects whose turn has not come.
     pending: VecDeque<(String, Keyed)>,
@@ -148,6 +147,15 @@ pub enum Until {
     Cancelled,
     /// Nothing runs, nothing waits.
     Quiet,
+}
+
+impl Drop for Workspace {
+    /// While the lock is still held, and still ours: where somebody removed it, the journal may be another's by now.
+    fn drop(&mut self) {
+        if self.repository.is_ours() {
+            self.journal.clear_room();
+        }
+    }
 }
 
 impl Workspace {

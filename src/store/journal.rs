@@ -145,6 +145,16 @@ impl Journal {
         }
     }
 
+    /// For whoever leaves: others who read the file see its lines alone. Only under the lock, since it cuts whatever follows.
+    pub fn clear_room(&mut self) {
+        if !self.poisoned
+            && self.room.is_left(self.size)
+            && let Err(error) = self.file.set_len(self.size)
+        {
+            tracing::debug!(%error, "a segment keeps the room at its end");
+        }
+    }
+
     /// Not before a segment is twice its snapshot: what is large to begin with would be written anew with every record.
     pub fn should_rotate(&self) -> bool {
         self.size > SEGMENT_MAX.max(2 * self.first)
@@ -214,18 +224,6 @@ impl Journal {
         }
         self.synced_since_anchor = 0;
         Ok(())
-    }
-}
-
-impl Drop for Journal {
-    /// Who reads the file meanwhile sees its lines alone.
-    fn drop(&mut self) {
-        if !self.poisoned
-            && self.room.is_left(self.size)
-            && let Err(error) = self.file.set_len(self.size)
-        {
-            tracing::debug!(%error, "a segment keeps the room at its end");
-        }
     }
 }
 

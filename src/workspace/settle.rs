@@ -308,4 +308,22 @@ mod tests {
         workspace.settle_now().unwrap();
         assert!(workspace.is_settled());
     }
+
+    // covers: DM-07, DM-08
+    #[tokio::test]
+    async fn who_leaves_clears_the_journals_room_unless_the_lock_is_gone() {
+        for is_ours in [true, false] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut workspace = workspace(dir.path()).await;
+            workspace.note(&Entry::Proved {}, Durability::Synced).unwrap();
+            workspace.journal.make_room();
+            let segment = workspace.places().journal().join("000001.jsonl");
+            if !is_ours {
+                std::fs::remove_file(dir.path().join("repo/.agency/lock")).unwrap();
+            }
+            drop(workspace);
+            let kept = std::fs::read(segment).unwrap().contains(&0);
+            assert_eq!(kept, !is_ours, "what follows may be another's by then");
+        }
+    }
 }
