@@ -42,6 +42,14 @@ impl fmt::Debug for Bytes {
     }
 }
 
+/// The UTF-8 byte-order mark that some editors write at the start of a file.
+pub const BOM: &[u8] = "\u{feff}".as_bytes();
+
+/// The bytes of a file without its UTF-8 byte-order mark, if it has one. Parsers of JSON and YAML refuse the mark.
+pub fn without_bom(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(BOM).unwrap_or(bytes)
+}
+
 /// At most `limit` characters on one line: control characters become spaces, the cut is marked.
 pub fn clip(text: &str, limit: usize) -> String {
     let mut clean: String = text
@@ -84,6 +92,16 @@ mod tests {
         for bytes in [&b"plain\n"[..], &[0xff, 0x00, 0x80], b""] {
             let json = serde_json::to_string(&Bytes(bytes.to_vec())).unwrap();
             assert_eq!(serde_json::from_str::<Bytes>(&json).unwrap().0, bytes);
+        }
+    }
+
+    #[test]
+    fn only_a_mark_at_the_start_is_removed() {
+        assert_eq!(without_bom(b"\xef\xbb\xbf{}"), b"{}");
+        assert_eq!(without_bom(b"\xef\xbb\xbf"), b"");
+        assert_eq!(without_bom(b"\xef\xbb\xbf\xef\xbb\xbf{}"), b"\xef\xbb\xbf{}");
+        for plain in [&b"{}"[..], b"", b"\xef\xbb", b"{}\xef\xbb\xbf"] {
+            assert_eq!(without_bom(plain), plain);
         }
     }
 
