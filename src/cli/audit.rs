@@ -28,7 +28,7 @@ pub(super) struct LoopArgs {
     /// Only what happened from this day, or after this commit
     #[arg(long, value_name = "DATE|COMMIT")]
     since: Option<String>,
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }

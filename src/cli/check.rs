@@ -27,7 +27,7 @@ pub(super) struct Args {
     /// The repository
     #[arg(value_name = "REPO")]
     at: Option<PathBuf>,
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  agency doctor\n  agency doctor --json")]
 pub(super) struct Args {
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }

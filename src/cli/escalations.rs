@@ -13,7 +13,7 @@ use crate::run::run_around;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  agency escalations\n  agency escalations --all --json")]
 pub(super) struct Args {
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
     /// Resolved ones too

@@ -41,7 +41,7 @@ pub(super) enum Verb {
         /// pending, accepted, completed or rejected
         #[arg(long)]
         folder: Option<String>,
-        /// For machines
+        /// Print as JSON
         #[arg(long)]
         json: bool,
     },
@@ -50,7 +50,7 @@ pub(super) enum Verb {
     Show {
         /// Its id, or the beginning of it
         id: String,
-        /// For machines
+        /// Print as JSON
         #[arg(long)]
         json: bool,
     },

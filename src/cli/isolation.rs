@@ -24,7 +24,7 @@ impl Level {
         if is_contained { Self::Contained } else { Self::SharedUser }
     }
 
-    /// For machines.
+    /// Print as JSON
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::SharedUser => "shared-uid",

@@ -16,7 +16,7 @@ pub(super) struct Args {
     /// How many of the last lines
     #[arg(short = 'n', long, default_value_t = 20)]
     lines: usize,
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }

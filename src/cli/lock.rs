@@ -31,7 +31,7 @@ pub(super) enum Verb {
         resource: String,
         #[command(flatten)]
         terms: Terms,
-        /// For machines
+        /// Print as JSON
         #[arg(long)]
         json: bool,
     },
@@ -71,7 +71,7 @@ pub(super) enum Verb {
     /// Who holds what
     #[command(after_help = "Example:\n  agency lock list --json")]
     List {
-        /// For machines
+        /// Print as JSON
         #[arg(long)]
         json: bool,
     },

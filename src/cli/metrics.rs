@@ -11,7 +11,7 @@ use crate::metrics::{self, Metrics};
     after_help = "Examples:\n  agency metrics\n  agency metrics --prometheus > /var/lib/node_exporter/agency.prom\n\nThe daemon answers `GET /metrics` on each repository's control.sock:\n  curl --unix-socket ~/.local/state/agency/REPO/control.sock http://agency/metrics"
 )]
 pub(super) struct Args {
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
     /// As Prometheus reads it

@@ -28,7 +28,7 @@ pub(super) enum Verb {
     /// Where the loop stands
     #[command(after_help = "Example:\n  agency loop status --json")]
     Status {
-        /// For machines
+        /// Print as JSON
         #[arg(long)]
         json: bool,
     },

@@ -9,7 +9,7 @@ use crate::run::history::{self, RunRecord};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  agency runs\n  agency runs --all --json")]
 pub(super) struct Args {
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
     /// Not only the newest twenty

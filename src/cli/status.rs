@@ -32,7 +32,7 @@ pub(super) struct Args {
     /// A full-screen view that is kept current; without a terminal, each change
     #[arg(long, conflicts_with = "json")]
     watch: bool,
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Bring this task back with everything of it
     #[arg(long, value_name = "ID", value_parser = task_id, conflicts_with = "older_than")]
     restore: Option<TaskId>,
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }

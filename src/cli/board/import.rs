@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// Show what would be made, make nothing
     #[arg(long)]
     dry_run: bool,
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }

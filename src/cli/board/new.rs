@@ -84,7 +84,7 @@ pub(crate) struct Fields {
     /// The text under `## Notes`
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     notes: Option<String>,
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }

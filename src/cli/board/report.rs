@@ -15,7 +15,7 @@ use serde_json::json;
 pub(crate) struct Args {
     #[arg(value_parser = task_id)]
     id: TaskId,
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }

@@ -26,7 +26,7 @@ pub(crate) enum Verb {
         /// Only those of this agent
         #[arg(long)]
         assignee: Option<String>,
-        /// For machines
+        /// Print as JSON
         #[arg(long)]
         json: bool,
     },
@@ -35,7 +35,7 @@ pub(crate) enum Verb {
     Show {
         #[arg(value_parser = task_id)]
         id: TaskId,
-        /// For machines
+        /// Print as JSON
         #[arg(long)]
         json: bool,
     },

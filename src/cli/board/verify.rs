@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// How long each command may take, such as 90s, 30m or 2h
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = duration)]
     timeout: Duration,
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }

@@ -20,7 +20,7 @@ pub(super) struct Place {
     /// The directory of the ledger's files (default: $AGENT_STATE_DIR, else the current directory)
     #[arg(long, short = 'd', global = true, value_name = "DIR")]
     agent_state_dir: Option<PathBuf>,
-    /// For machines, where the output is not JSON already
+    /// Print as JSON, where the output is not JSON already
     #[arg(long, global = true)]
     pub(super) json: bool,
 }

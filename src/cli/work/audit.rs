@@ -17,7 +17,7 @@ use std::sync::Arc;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  agency work audit\n  agency audit codifica --json")]
 pub(in crate::cli) struct Args {
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }

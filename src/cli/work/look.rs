@@ -21,7 +21,7 @@ pub(in crate::cli) struct ListArgs {
     /// human, unassigned, or an agent
     #[arg(long)]
     owner: Option<String>,
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }
@@ -31,7 +31,7 @@ pub(in crate::cli) struct ListArgs {
 #[command(after_help = "Example:\n  agency work show FEAT-101")]
 pub(in crate::cli) struct ShowArgs {
     id: String,
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }
@@ -42,7 +42,7 @@ pub(in crate::cli) struct ShowArgs {
 pub(in crate::cli) struct NextArgs {
     #[arg(long, value_name = "NAME")]
     agent: String,
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }
@@ -51,7 +51,7 @@ pub(in crate::cli) struct NextArgs {
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  agency work validate --json")]
 pub(in crate::cli) struct ValidateArgs {
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }
@@ -60,7 +60,7 @@ pub(in crate::cli) struct ValidateArgs {
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  agency work contract")]
 pub(in crate::cli) struct ContractArgs {
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }

@@ -21,7 +21,7 @@ pub(in crate::cli) struct ClaimArgs {
     id: Option<String>,
     #[command(flatten)]
     who: Who,
-    /// For machines
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }
