@@ -225,7 +225,7 @@ impl Workspace {
         if self.closed.is_none() {
             loop {
                 self.apply_pending().await?;
-                if !self.decide_once()? {
+                if !self.decide_once(|_| true)? {
                     break;
                 }
             }
@@ -238,11 +238,12 @@ impl Workspace {
         Ok(())
     }
 
-    /// True when a protocol had something to do. The journalled decision is the commit point.
-    fn decide_once(&mut self) -> Result<bool, WorkspaceError> {
+    /// True when one of the concerned protocols had something to do. The journalled decision is the commit point.
+    fn decide_once(&mut self, concerned: impl Fn(&str) -> bool) -> Result<bool, WorkspaceError> {
         let now = clock::now();
-        let found =
-            self.slots.iter_mut().enumerate().find_map(|(at, slot)| Some((at, slot.decide(now)?)));
+        let mut slots =
+            self.slots.iter_mut().enumerate().filter(|(_, slot)| concerned(slot.name()));
+        let found = slots.find_map(|(at, slot)| Some((at, slot.decide(now)?)));
         let Some((at, decision)) = found else { return Ok(false) };
         let protocol = self.slots[at].name().to_owned();
         if let Some(row) = &decision.row {

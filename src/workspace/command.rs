@@ -62,10 +62,14 @@ impl Workspace {
         Ok(())
     }
 
-    /// For a command line that works without a daemon: judges one command, and starts nothing beyond it.
+    /// For a command line that works without a daemon: judges one command. Only the protocol that the command is for decides
+    /// and acts (AG-44); decisions and open effects of the other protocols stay in the journal until a daemon runs.
     pub async fn command(&mut self, command: Command) -> Result<Answer, WorkspaceError> {
+        let only = command.protocol.clone();
+        let concerned = |protocol: &str| only.as_deref().is_none_or(|only| only == protocol);
         let (reply, mut answer) = oneshot::channel();
         self.on_request(Request { command: Box::new(command), reply }).await?;
+        self.pending.retain(|(protocol, _)| concerned(protocol));
         loop {
             self.apply_pending().await?;
             if let Ok(answer) = answer.try_recv() {
@@ -73,7 +77,7 @@ impl Workspace {
                 self.settle_now()?;
                 return Ok(answer);
             }
-            if !self.decide_once()? {
+            if !self.decide_once(concerned)? {
                 let text = "nobody answered the command".to_owned();
                 return Ok(Answer { accepted: false, text });
             }

@@ -398,3 +398,47 @@ fn check_names_each_item_that_does_not_hold() {
     let found: serde_json::Value = serde_json::from_str(&json.out).unwrap();
     assert!(found.as_array().unwrap().len() > 8, "{found}");
 }
+
+/// The words of every set-up command and every reader that a board has.
+const HARMLESS: [&[&str]; 13] = [
+    &["install", "--orchestrator", "other", "--builders", "codex"],
+    &["install", "--force"],
+    &["init"],
+    &["upgrade", "--full"],
+    &["migrate", "--to", "agency/1.0"],
+    &["task", "new", "--title", "Do it", "--assignee", "codex"],
+    &["task", "list"],
+    &["task", "show", "T0001"],
+    &["check"],
+    &["status"],
+    &["journal"],
+    &["runs"],
+    &["escalations"],
+];
+
+// covers: AG-44
+#[test]
+fn set_up_commands_and_readers_leave_a_loop_alone_that_is_under_way() {
+    let stage = Stage::new("echo began >> \"$HOME/began\"; sleep 1000");
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let flag = r#"{"from": "another tool", "status": "DONE"}"#;
+    stage.write(".agent-status.json", flag);
+    let state = stage.read(".review-loop-state.json");
+    for words in HARMLESS {
+        let said = stage.agency(words);
+        let known = said.code == 0 || (said.code == 1 && words[0] == "check");
+        assert!(known, "{words:?}: {}{}", said.out, said.err);
+        assert!(!stage.at("home/began").exists(), "{words:?} started an agent");
+        assert_eq!(
+            stage.read(".agent-status.json").as_deref(),
+            Some(flag),
+            "{words:?} took a flag"
+        );
+        assert_eq!(stage.read(".review-loop-state.json"), state, "{words:?}");
+    }
+    assert_eq!(stage.json(&["runs", "--all", "--json"]), serde_json::json!([]));
+    // The loop goes on where a daemon runs.
+    let daemon = stage.start();
+    stage.wait("the loop's agent", || stage.at("home/began").exists().then_some(()));
+    drop(daemon);
+}
