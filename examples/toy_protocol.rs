@@ -9,8 +9,9 @@
 //! `cargo run --example toy_protocol` plays it in memory; `cargo test --example toy_protocol` judges it.
 
 use agency::model::{
-    Access, Builder, Cause, Decision, Effect, Escalation, FileState, Interest, Now, RelPath,
-    RuleId, RunEvent, RunId, Seat, Severity, Shape, Spawn, TreeRef, Wake, WatchedFile,
+    Access, Builder, Cause, Condition, Decision, Effect, Escalation, FileState, Interest, LiveRun,
+    Now, RelPath, RuleId, RunEvent, RunId, Seat, Severity, Shape, Spawn, TreeRef, Wake,
+    WatchedFile, Work,
 };
 use agency::protocol::{Protocol, Status};
 use serde_json::json;
@@ -183,6 +184,27 @@ impl Protocol for Toy {
         let (seat, role) = (Seat::new("builder"), "builder".to_owned());
         decision.effect(Effect::Lease { tree: TreeRef::Main, seat, role });
         decision.finish()
+    }
+
+    /// Every state has an answer, and none of them is "nothing happens, and nobody knows why".
+    fn condition(&self, _: Now) -> Condition {
+        match (self.next(), &self.running) {
+            (Some(wish), _) if self.told => Condition::held(
+                format!("nobody fulfils `{wish}`"),
+                format!("take the line out of {WISHES}"),
+            ),
+            (_, Some((run, wish))) => Condition::Working(Work::Run(LiveRun {
+                run: run.clone(),
+                agent: "builder".to_owned(),
+                task: wish.clone(),
+                since: None,
+                trouble: None,
+                others: 0,
+            })),
+            (Some(wish), None) => Condition::starts("builder", wish),
+            (None, None) if self.wishes.is_empty() => Condition::idle("nobody has a wish"),
+            (None, None) => Condition::done("every wish is fulfilled"),
+        }
     }
 
     fn status(&self, _: Now) -> Status {

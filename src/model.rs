@@ -5,6 +5,7 @@
 //! their JSON form is the journal's format, and `tests/compat/` keeps old journals that must load.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod condition;
 mod decision;
 mod effect;
 mod escalation;
@@ -19,6 +20,7 @@ mod wake;
 mod weakened;
 pub mod yaml;
 
+pub use condition::{Activity, Condition, LiveRun, Stall, Wait, Work, clock_time, stalled};
 pub use decision::{Builder, Decision, Keyed, Memo};
 pub use effect::{
     Access, Answer, CommandLine, Effect, Event, Field, MergeStyle, NewWorktree, Query, Spawn,

@@ -8,7 +8,7 @@ pub mod handoff;
 pub mod ledger;
 pub mod review_loop;
 
-use crate::model::{Decision, Interest, Now, Wake};
+use crate::model::{Condition, Decision, Interest, Now, Wake};
 use serde_json::Value;
 
 /// One protocol in one repository. The index inside is derived: journal and files rebuild it at any time.
@@ -32,6 +32,10 @@ pub trait Protocol: Send {
 
     /// Everything this protocol wants done now. Same index and time, same answer.
     fn decide(&self, now: Now) -> Decision;
+
+    /// What happens here right now, or why nothing does (DM-16). It always has an answer, and the same one for the same index
+    /// and time.
+    fn condition(&self, now: Now) -> Condition;
 
     /// What `agency status` shows of it.
     fn status(&self, now: Now) -> Status;

@@ -45,6 +45,11 @@ impl Moment {
         Self { ticks: now.ticks.after(wait), wall: wall.unwrap_or(Timestamp::MAX_UTC) }
     }
 
+    /// The moment as people write it.
+    pub fn wall(&self) -> Timestamp {
+        self.wall
+    }
+
     /// How long it still is; `None` when it has come.
     pub fn left(&self, now: Now) -> Option<Duration> {
         let steady = self.ticks.since(now.ticks);
@@ -60,7 +65,21 @@ pub struct Deadline {
     pub why: &'static str,
 }
 
+/// Between two looks at something outside that we wait for. Events and regular looks tell of it too; this one is certain.
+const PATROL: Duration = Duration::from_secs(60);
+const PATROL_WHY: &str = "look outside";
+
 impl Deadline {
+    /// A protocol waits for a person, a branch or a file: look again before long (DM-17).
+    pub fn patrol(now: Now) -> Self {
+        Self { at: now.ticks.after(PATROL), why: PATROL_WHY }
+    }
+
+    /// Nothing is due then: it is only the next look.
+    pub fn is_patrol(&self) -> bool {
+        self.why == PATROL_WHY
+    }
+
     pub fn earlier(a: Option<Self>, b: Option<Self>) -> Option<Self> {
         match (a, b) {
             (Some(a), Some(b)) => Some(a.min(b)),

@@ -10,6 +10,7 @@ mod away;
 mod building;
 pub mod check;
 mod command;
+mod condition;
 mod decide;
 mod front;
 pub mod import;
@@ -41,7 +42,8 @@ mod work;
 
 use super::{Protocol, Status};
 use crate::model::{
-    Decision, Interest, MergeStyle, Now, RelPath, Seat, Shape, Wake, WatchedFile, WatchedTree,
+    Condition, Decision, Interest, MergeStyle, Now, RelPath, Seat, Shape, Wake, WatchedFile,
+    WatchedTree,
 };
 use index::{FIXED, Index, TREES};
 use serde_json::json;
@@ -185,6 +187,10 @@ impl Protocol for Board {
 
     fn decide(&self, now: Now) -> Decision {
         decide::decide(self, now)
+    }
+
+    fn condition(&self, now: Now) -> Condition {
+        condition::condition(self, now)
     }
 
     fn status(&self, _: Now) -> Status {

@@ -11,6 +11,7 @@ mod baseline;
 mod board;
 mod branch;
 mod command;
+mod condition;
 mod config;
 mod contract;
 mod decide;

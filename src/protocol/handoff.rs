@@ -6,6 +6,7 @@
 mod away;
 mod claims;
 mod command;
+mod condition;
 mod decide;
 mod ending;
 mod failure;
@@ -29,8 +30,8 @@ mod upkeep;
 
 use super::{Protocol, Status};
 use crate::model::{
-    Builder, Decision, Effect, Event, Interest, Now, RelPath, Seat, Shape, Wake, WatchedFile,
-    WatchedTree,
+    Builder, Condition, Decision, Effect, Event, Interest, Now, RelPath, Seat, Shape, Wake,
+    WatchedFile, WatchedTree,
 };
 use index::Index;
 use std::{collections::BTreeMap, time::Duration};
@@ -124,6 +125,10 @@ impl Protocol for Handoff {
 
     fn decide(&self, now: Now) -> Decision {
         decide::decide(self, now)
+    }
+
+    fn condition(&self, now: Now) -> Condition {
+        condition::condition(self, now)
     }
 
     fn status(&self, now: Now) -> Status {

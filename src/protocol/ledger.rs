@@ -10,6 +10,7 @@
 mod changes;
 mod check;
 mod command;
+mod condition;
 pub mod cycles;
 mod decide;
 mod docs;
@@ -36,7 +37,9 @@ pub use progress::{PROGRESS, Progress};
 pub use reviews::{REVIEWS, Reviews};
 
 use super::{Protocol, Status};
-use crate::model::{Decision, Interest, Now, Rejection, RelPath, Seat, Shape, Wake, WatchedFile};
+use crate::model::{
+    Condition, Decision, Interest, Now, Rejection, RelPath, Seat, Shape, Wake, WatchedFile,
+};
 use index::Index;
 use memory::Stage;
 use std::{collections::BTreeMap, time::Duration};
@@ -130,6 +133,10 @@ impl Protocol for Ledger {
 
     fn decide(&self, now: Now) -> Decision {
         decide::decide(self, now)
+    }
+
+    fn condition(&self, now: Now) -> Condition {
+        condition::condition(self, now)
     }
 
     fn status(&self, now: Now) -> Status {

@@ -8,6 +8,7 @@ mod change_request;
 pub mod check;
 mod codebase;
 mod command;
+mod condition;
 mod decide;
 mod detect;
 mod failure;
@@ -30,7 +31,7 @@ mod tamper;
 mod turn;
 
 use super::{Protocol, Status};
-use crate::model::{Decision, Interest, Now, RelPath, Seat, Shape, Wake, WatchedFile};
+use crate::model::{Condition, Decision, Interest, Now, RelPath, Seat, Shape, Wake, WatchedFile};
 use index::Index;
 use serde_json::json;
 use std::{collections::BTreeMap, time::Duration};
@@ -132,6 +133,10 @@ impl Protocol for ReviewLoop {
 
     fn decide(&self, now: Now) -> Decision {
         decide::decide(self, now)
+    }
+
+    fn condition(&self, now: Now) -> Condition {
+        condition::condition(self, now)
     }
 
     fn status(&self, now: Now) -> Status {

@@ -36,7 +36,7 @@ pub(super) fn deadline(it: &Board, now: Now) -> Option<Deadline> {
 }
 
 /// Somebody waits for the board.
-fn has_work(it: &Board) -> bool {
+pub(super) fn has_work(it: &Board) -> bool {
     let index = &it.index;
     let open = [Status::New, Status::Assigned].iter().any(|status| index.count(*status) > 0);
     open || !index.memory.working.is_empty()

@@ -2,7 +2,7 @@
 
 use super::memory::WayOut;
 use super::tell::{self, Reason};
-use super::{Board, away, command, judge, manifest, record, tamper, work};
+use super::{Board, away, command, condition, judge, manifest, record, tamper, work};
 use crate::model::{Builder, Deadline, Decision, Effect, FileState, Now, Severity};
 
 pub(super) fn decide(it: &Board, now: Now) -> Decision {
@@ -112,6 +112,8 @@ fn deadline(it: &Board, now: Now) -> Option<Deadline> {
     it.index.memory.ours.as_ref()?;
     let soon = Deadline::earlier(tamper::deadline(it, now), work::deadline(it, now));
     let soon = Deadline::earlier(soon, away::deadline(it, now));
+    let outside = condition::outside(it, now).filter(|_| !it.index.memory.is_held());
+    let soon = Deadline::earlier(soon, outside.map(|_| Deadline::patrol(now)));
     Deadline::earlier(soon, record::deadline(it, now))
 }
 

@@ -212,8 +212,14 @@ fn give_up(it: &Board, decision: &mut Builder, record: &mut Record, why: &str) {
     *record = Record { files: std::mem::take(&mut record.files), ..Record::default() };
 }
 
+impl Record {
+    /// When the commit of our own files is tried again, if one is due.
+    pub(super) fn retry_at(&self) -> Option<Moment> {
+        self.not_before.filter(|_| !self.ends.is_empty())
+    }
+}
+
 pub(super) fn deadline(it: &Board, now: Now) -> Option<Deadline> {
-    let record = &it.index.memory.record;
-    let left = record.not_before.filter(|_| !record.ends.is_empty())?.left(now)?;
+    let left = it.index.memory.record.retry_at()?.left(now)?;
     Some(Deadline { at: now.ticks.after(left), why: "commit the records" })
 }

@@ -32,7 +32,7 @@ pub(super) fn deadline(it: &Codifica, now: Now) -> Option<Moment> {
     Some(Moment::after(now, left))
 }
 
-fn has_work(it: &Codifica) -> bool {
+pub(super) fn has_work(it: &Codifica) -> bool {
     let waits = |board| dispatch::is_wanted(it, board);
     !it.index.memory.jobs.is_empty() || it.index.ruling_board().is_some_and(waits)
 }

@@ -3,7 +3,7 @@
 use super::keeper::Codifica;
 use super::memory::Stage;
 use super::tell::{self, Word};
-use super::{FILE, away, command, dispatch, draft, finish, history, watchful};
+use super::{FILE, away, command, condition, dispatch, draft, finish, history, watchful};
 use crate::model::{Deadline, Decision, Effect, FailureKind, Moment, Now, RunId};
 
 pub(super) fn decide(it: &Codifica, now: Now) -> Decision {
@@ -130,8 +130,10 @@ fn deadline(it: &Codifica, now: Now) -> Option<Deadline> {
         .filter(|rest| rest.failures < dispatch::CLAIM_TRIES || rest.head.as_ref() != head);
     let moments = jobs.chain(rests.map(|rest| rest.not_before)).chain(draft);
     let moments = moments.chain(away::deadline(it, now));
-    let left = moments.filter_map(|moment: Moment| moment.left(now)).min()?;
-    Some(Deadline { at: now.ticks.after(left), why: "try again" })
+    let left = moments.filter_map(|moment: Moment| moment.left(now)).min();
+    let soon = left.map(|left| Deadline { at: now.ticks.after(left), why: "try again" });
+    let outside = condition::outside(it).map(|_| Deadline::patrol(now));
+    Deadline::earlier(soon, outside)
 }
 
 impl Stage {

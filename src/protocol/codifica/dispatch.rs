@@ -34,6 +34,7 @@ impl Job {
             stage,
             failures: 0,
             not_before: None,
+            paused: String::new(),
             branch,
             base: None,
             start: None,

@@ -256,10 +256,12 @@ fn settle(it: &Codifica, job: &Job, decision: &mut Builder, now: Now) {
     let stopped = matches!(outcome, Outcome::Stopped { .. } | Outcome::Auth { .. });
     if failures <= retries && !stopped {
         decision.effect(Effect::Release { tree: job.tree() });
-        let not_before = Some(Moment::after(now, wait));
+        let until = Moment::after(now, wait);
+        let paused = outcome.pause(&format!("agent:{}", job.agent), until);
+        let not_before = Some(until);
         return remember(
             decision,
-            &Job { stage: Stage::Tree, failures, not_before, ..job.clone() },
+            &Job { stage: Stage::Tree, failures, not_before, paused, ..job.clone() },
         );
     }
     let summary = format!(

@@ -295,18 +295,24 @@ impl Index {
 
     /// Something of ours is under way; deciding waits for it. A wait for a lease never blocks.
     pub(super) fn is_busy(&self) -> bool {
+        self.busy_with().is_some()
+    }
+
+    /// The effect that deciding waits for.
+    pub(super) fn busy_with(&self) -> Option<&Effect> {
         let waits = |effect: &Effect| {
             matches!(effect, Effect::Lease { .. } | Effect::Stop { .. } | Effect::Push { .. })
         };
-        self.in_flight.values().any(|effect| !waits(effect))
+        self.in_flight.values().find(|effect| !waits(effect))
+    }
+
+    pub(super) fn is_leasing(&self, tree: &TreeRef) -> bool {
+        let mut open = self.in_flight.values();
+        open.any(|effect| matches!(effect, Effect::Lease { tree: asked, .. } if asked == tree))
     }
 
     pub(super) fn asked_for(&self, tree: &TreeRef) -> bool {
-        self.granted.contains(tree)
-            || self
-                .in_flight
-                .values()
-                .any(|effect| matches!(effect, Effect::Lease { tree: asked, .. } if asked == tree))
+        self.granted.contains(tree) || self.is_leasing(tree)
     }
 
     pub(super) fn head(&self) -> Option<&CommitId> {

@@ -6,9 +6,9 @@ use super::index::Index;
 use super::scope::IMAGES;
 use super::task::Glance;
 use super::words::{Actor, Owner, State};
-use super::{FILE, NAME, STATE_MAX, away, decide};
+use super::{FILE, NAME, STATE_MAX, away, condition, decide};
 use crate::model::{
-    Builder, Decision, Interest, Now, RelPath, Shape, Wake, WatchedFile, WatchedTree,
+    Builder, Condition, Decision, Interest, Now, RelPath, Shape, Wake, WatchedFile, WatchedTree,
 };
 use crate::protocol::{Protocol, Status};
 use serde_json::json;
@@ -99,6 +99,10 @@ impl Protocol for Codifica {
 
     fn decide(&self, now: Now) -> Decision {
         decide::decide(self, now)
+    }
+
+    fn condition(&self, now: Now) -> Condition {
+        condition::condition(self, now)
     }
 
     fn status(&self, _: Now) -> Status {

@@ -65,6 +65,9 @@ pub(super) struct Job {
     pub(super) stage: Stage,
     pub(super) failures: u32,
     pub(super) not_before: Option<Moment>,
+    /// Why it waits until then, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) paused: String,
     pub(super) branch: String,
     /// Where the task's branch began.
     pub(super) base: Option<CommitId>,

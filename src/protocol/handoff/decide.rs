@@ -4,7 +4,9 @@ use super::index::StateSeen;
 use super::memory::WayOut;
 use super::moves::NotMoved;
 use super::table::Folder;
-use super::{Handoff, away, command, ending, failure, hold, moves, noting, state, turn, upkeep};
+use super::{
+    Handoff, away, command, condition, ending, failure, hold, moves, noting, state, turn, upkeep,
+};
 use crate::model::{Deadline, Decision, Effect, FailureKind, Moment, Now};
 
 pub(super) fn decide(it: &Handoff, now: Now) -> Decision {
@@ -137,5 +139,7 @@ fn deadline(it: &Handoff, now: Now) -> Option<Deadline> {
     let retry = turn.and_then(|turn| at(turn.not_before.as_ref()?, "try again"));
     let away = turn.and(away::patience(it, now)).filter(|_| memory.away.is_none());
     let away = away.map(|left| Deadline { at: now.ticks.after(left), why: "in the way" });
+    let outside = condition::outside(it).filter(|_| !memory.is_held());
+    let away = Deadline::earlier(away, outside.map(|_| Deadline::patrol(now)));
     Deadline::earlier(suspect, Deadline::earlier(retry, away))
 }

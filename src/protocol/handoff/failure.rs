@@ -28,7 +28,7 @@ pub(super) fn try_again(
     match &ended.outcome {
         Outcome::UsageLimit { until } => {
             let wait = until.and_then(|until| (until - now.wall).to_std().ok());
-            next.not_before = Some(Moment::after(now, wait.unwrap_or(LIMIT_WAIT)));
+            pause(ended, &mut next, Moment::after(now, wait.unwrap_or(LIMIT_WAIT)));
         }
         Outcome::Stopped { why } => {
             reason = Some(failed("SU-03", ended, format!("`{}` was stopped: {why}", ended.run)));
@@ -62,6 +62,12 @@ pub(super) fn try_again(
     decision.finish()
 }
 
+/// The next try waits, and says why.
+fn pause(ended: &Ended, next: &mut Turn, until: Moment) {
+    next.paused = ended.outcome.pause(next.who.word(), until);
+    next.not_before = Some(until);
+}
+
 /// A bounded number of tries, each later than the one before.
 fn count(
     it: &Handoff,
@@ -76,7 +82,7 @@ fn count(
     next.failures += 1;
     if next.failures <= retries {
         let wait = backoff * 2_u32.saturating_pow(next.failures - 1);
-        next.not_before = Some(Moment::after(now, jittered(wait, &ended.run)));
+        pause(ended, next, Moment::after(now, jittered(wait, &ended.run)));
         return None;
     }
     let tries =

@@ -102,6 +102,9 @@ pub(super) struct Turn {
     pub(super) ready: bool,
     pub(super) failures: u32,
     pub(super) not_before: Option<Moment>,
+    /// Why it waits until then, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) paused: String,
     pub(super) start: Option<Start>,
     pub(super) run: Option<Running>,
     pub(super) ended: Option<Ended>,
@@ -275,6 +278,7 @@ impl Turn {
             ready: false,
             failures: 0,
             not_before: None,
+            paused: String::new(),
             start: None,
             run: None,
             ended: None,

@@ -214,6 +214,7 @@ fn start(it: &Handoff, workflow: &Workflow, turn: &Turn, now: Now) -> Decision {
     let mut next = turn.clone();
     next.run = Some(Running { run, since: now.wall, ticks: now.ticks });
     next.not_before = None;
+    next.paused = String::new();
     decision.remember("turn", next);
     decision.forget("refused");
     decision.finish()

@@ -2,7 +2,9 @@
 
 use super::memory::{Ended, Stage, Turn};
 use super::{Ledger, hold, hold::Reason};
-use crate::model::{Builder, Decision, Digest, Effect, Moment, Now, Outcome, RunId, Seat, TreeRef};
+use crate::model::{
+    Builder, Decision, Digest, Effect, Moment, Now, Outcome, RunId, Seat, TreeRef, clip, clock_time,
+};
 use std::time::Duration;
 
 /// How long a usage limit without a known end parks a session.
@@ -16,7 +18,9 @@ pub(super) fn not_its_fault(it: &Ledger, turn: &Turn, ended: &Ended, now: Now) -
         Outcome::UsageLimit { until } => {
             let wait =
                 until.and_then(|until| (until - now.wall).to_std().ok()).unwrap_or(LIMIT_WAIT);
-            next.not_before = Some(Moment::after(now, wait));
+            let until = Moment::after(now, wait);
+            next.paused = ended.outcome.pause(turn.agent.role(), until);
+            next.not_before = Some(until);
             None
         }
         Outcome::Stopped { why } => Some(("SU-03", format!("`{}` was stopped: {why}", ended.run))),
@@ -77,7 +81,10 @@ pub(super) fn try_again(
     next.failures += 1;
     if next.failures <= retries {
         let wait = backoff * 2_u32.saturating_pow(next.failures - 1);
-        next.not_before = Some(Moment::after(now, jittered(wait, run)));
+        let until = Moment::after(now, jittered(wait, run));
+        let at = clock_time(until.wall());
+        next.paused = format!("{}: {}; next try {at}", turn.agent.role(), clip(why, 160));
+        next.not_before = Some(until);
         return next;
     }
     let tries =

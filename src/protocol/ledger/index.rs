@@ -98,9 +98,13 @@ impl Index {
 
     /// Something of ours is under way; deciding waits for it.
     pub(super) fn is_busy(&self) -> bool {
-        self.in_flight
-            .values()
-            .any(|effect| !matches!(effect, Effect::Lease { .. } | Effect::Stop { .. }))
+        self.busy_with().is_some()
+    }
+
+    /// The effect that deciding waits for.
+    pub(super) fn busy_with(&self) -> Option<&Effect> {
+        let waits = |effect: &Effect| matches!(effect, Effect::Lease { .. } | Effect::Stop { .. });
+        self.in_flight.values().find(|effect| !waits(effect))
     }
 
     pub(super) fn is_waiting_for_lease(&self) -> bool {

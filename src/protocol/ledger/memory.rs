@@ -39,6 +39,9 @@ pub(super) struct Turn {
     pub(super) main_at: CommitId,
     pub(super) failures: u32,
     pub(super) not_before: Option<Moment>,
+    /// Why it waits until then, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) paused: String,
     /// The owner has seen what was wrong with it and lets it go on.
     pub(super) excused: bool,
     pub(super) stage: Stage,

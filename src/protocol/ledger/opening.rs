@@ -32,6 +32,7 @@ pub(super) fn choose(it: &Ledger, _: Now) -> Option<Decision> {
                 main_at: commit.clone(),
                 failures: 0,
                 not_before: None,
+                paused: String::new(),
                 excused: false,
                 stage: Stage::Opening,
             };

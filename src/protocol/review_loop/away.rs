@@ -13,7 +13,7 @@ pub(super) fn is_away(it: &ReviewLoop) -> bool {
 }
 
 /// Why the owner counts as away, in words.
-fn reason(it: &ReviewLoop) -> Option<String> {
+pub(super) fn reason(it: &ReviewLoop) -> Option<String> {
     let anchor = it.index.memory.anchor.as_ref()?;
     it.index.checkout.as_ref()?.away_from(&anchor.branch, "the loop")
 }

@@ -1,8 +1,8 @@
 //! The order of duties: which one question the loop answers next. Each duty lives in its own file.
 
 use super::{
-    ReviewLoop, away, command, failure as failures, flag, gates, hold, leavings, memory::Turn,
-    moving, push, review, tamper, turn,
+    ReviewLoop, away, command, condition, failure as failures, flag, gates, hold, leavings,
+    memory::Turn, moving, push, review, tamper, turn,
 };
 use crate::model::{Builder, Deadline, Decision, Effect, FailureKind, Moment, Now};
 
@@ -120,7 +120,8 @@ fn deadline(it: &ReviewLoop, now: Now) -> Option<Deadline> {
         return Deadline::earlier(push, Some(notice));
     }
     if away::is_away(it) {
-        return push;
+        let outside = condition::outside(it).map(|_| Deadline::patrol(now));
+        return Deadline::earlier(push, outside.filter(|_| !memory.is_held()));
     }
     if let Some(suspect) = tamper::deadline(it, now) {
         return Deadline::earlier(push, Some(suspect));

@@ -4,6 +4,7 @@ use super::{
     ReviewLoop,
     hold::{self, Reason},
     memory::{Ended, Turn},
+    table::Holder,
     turn::seat,
 };
 use crate::model::{
@@ -24,7 +25,7 @@ pub(super) fn try_again(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decisi
         Outcome::UsageLimit { until } => {
             let wait =
                 until.and_then(|until| (until - now.wall).to_std().ok()).unwrap_or(LIMIT_WAIT);
-            next.not_before = Some(Moment::after(now, wait));
+            pause(it, ended, &mut next, Moment::after(now, wait));
             None
         }
         Outcome::Stopped { why } if !turn.refused => {
@@ -47,6 +48,13 @@ pub(super) fn try_again(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decisi
     Some(decision.finish())
 }
 
+/// The next try waits, and says why.
+fn pause(it: &ReviewLoop, ended: &Ended, next: &mut Turn, until: Moment) {
+    let holder = it.index.memory.state.as_ref().map(|state| state.active_agent);
+    next.paused = ended.outcome.pause(holder.map_or("the agent", Holder::word), until);
+    next.not_before = Some(until);
+}
+
 /// SU-06: a bounded number of tries, each later than the one before.
 fn count_failure(
     it: &ReviewLoop,
@@ -67,7 +75,7 @@ fn count_failure(
     next.failures += 1;
     if next.failures <= retries {
         let wait = backoff * 2_u32.saturating_pow(next.failures - 1);
-        next.not_before = Some(Moment::after(now, jittered(wait, &ended.run)));
+        pause(it, ended, next, Moment::after(now, jittered(wait, &ended.run)));
         return None;
     }
     let summary = format!(

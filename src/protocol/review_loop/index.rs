@@ -147,8 +147,14 @@ impl Index {
 
     /// Something of ours is under way; deciding waits for it. A push and a wait for a lease never block.
     pub(super) fn is_busy(&self) -> bool {
-        self.in_flight.values().any(|effect| {
-            !matches!(**effect, Effect::Push { .. } | Effect::Lease { .. } | Effect::Stop { .. })
+        self.busy_with().is_some()
+    }
+
+    /// The effect that deciding waits for.
+    pub(super) fn busy_with(&self) -> Option<&Effect> {
+        let mut open = self.in_flight.values().map(Box::as_ref);
+        open.find(|effect| {
+            !matches!(effect, Effect::Push { .. } | Effect::Lease { .. } | Effect::Stop { .. })
         })
     }
 

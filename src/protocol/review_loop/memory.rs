@@ -92,6 +92,9 @@ pub(super) struct Turn {
     pub(super) failures: u32,
     /// Not before this moment (backoff, usage limit).
     pub(super) not_before: Option<Moment>,
+    /// Why it waits until then, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) paused: String,
     /// Past this round the owner is asked (LP-25).
     pub(super) round_limit: u32,
     pub(super) start: Option<Start>,
@@ -345,6 +348,7 @@ impl Turn {
             opened,
             failures: 0,
             not_before: None,
+            paused: String::new(),
             round_limit,
             start: None,
             mandates: None,

@@ -175,6 +175,7 @@ fn start(
     }
     next.run = Some(Running { run, since: now.wall, ticks: now.ticks });
     next.not_before = None;
+    next.paused = String::new();
     next.checks = None;
     if let Some(gates) = gates::found_now(it) {
         decision.remember("gates", gates);

@@ -285,9 +285,18 @@ impl Index {
 
     /// Something of ours is under way; deciding waits for it.
     pub(in crate::protocol::board) fn is_busy(&self) -> bool {
-        self.in_flight.values().any(|effect| {
+        self.busy_with().is_some()
+    }
+
+    /// The effect that deciding waits for.
+    pub(in crate::protocol::board) fn busy_with(&self) -> Option<&Effect> {
+        self.in_flight.values().find(|effect| {
             !matches!(effect, Effect::Push { .. } | Effect::Lease { .. } | Effect::Stop { .. })
         })
+    }
+
+    pub(in crate::protocol::board) fn is_unreadable(&self, path: &'static str) -> bool {
+        matches!(self.file(path), Some(FileState::Unreadable(_)))
     }
 
     pub(in crate::protocol::board) fn count(&self, status: Status) -> usize {

@@ -1,0 +1,232 @@
+//! What happens on the board right now, or why nothing does (DM-16). It decides nothing, and looks at few tasks: a board may have
+//! 100,000.
+
+use super::memory::{Hold, Known, Stage, WayOut, Work as TaskWork};
+use super::names::TaskId;
+use super::table::Status;
+use super::{Board, away, manifest};
+use crate::model::{Condition, LiveRun, Moment, Now, TreeRef, Work, clip, clock_time};
+
+/// How many reasons are named.
+const NAMED: usize = 3;
+
+pub(super) fn condition(it: &Board, now: Now) -> Condition {
+    let memory = &it.index.memory;
+    if let Some(hold) = memory.holds.first() {
+        return held(hold);
+    }
+    if let Some(Err(problems)) = &it.index.manifest {
+        let first = problems.first().map(ToString::to_string).unwrap_or_default();
+        return Condition::frozen(first, format!("put `{}` right", manifest::PATH));
+    }
+    if memory.ours.is_none() {
+        return match it.index.busy_with() {
+            Some(effect) => Condition::doing(effect),
+            None => stranger(it),
+        };
+    }
+    if let Some(run) = alive(it) {
+        return Condition::Working(Work::Run(run));
+    }
+    if let Some(effect) = it.index.busy_with() {
+        return Condition::doing(effect);
+    }
+    if let Some(reason) = outside(it, now) {
+        return Condition::waits_for(reason);
+    }
+    at_work(it, now).unwrap_or_else(|| at_rest(it, now))
+}
+
+fn held(hold: &Hold) -> Condition {
+    let resolve = match hold.way_out {
+        WayOut::Resume => "agency resume",
+        WayOut::Adopt => "agency adopt",
+    };
+    Condition::held(&hold.summary, resolve)
+}
+
+fn stranger(it: &Board) -> Condition {
+    match it.is_frozen() {
+        None => Condition::step(format!("looking at `{}`", manifest::PATH)),
+        Some(why) if it.index.is_unreadable(manifest::PATH) => {
+            Condition::frozen(why, format!("put `{}` right", manifest::PATH))
+        }
+        Some(why) => Condition::idle(why),
+    }
+}
+
+fn works(it: &Board) -> impl Iterator<Item = (&TaskId, &Known, &TaskWork)> {
+    let memory = &it.index.memory;
+    memory.working.iter().filter_map(|id| {
+        let known = memory.tasks.get(id)?;
+        Some((id, known, known.work.as_ref()?))
+    })
+}
+
+/// The first run; the others are counted.
+fn alive(it: &Board) -> Option<LiveRun> {
+    let mut runs = works(it).filter_map(|(id, _, work)| Some((id, work, work.run.clone()?)));
+    let (id, work, run) = runs.next()?;
+    let others = runs.count();
+    Some(LiveRun {
+        run,
+        agent: who(it, id, work.stage),
+        task: id.to_string(),
+        since: None,
+        trouble: None,
+        others,
+    })
+}
+
+/// Whom a stage of a task waits for.
+fn who(it: &Board, id: &TaskId, stage: Stage) -> String {
+    match stage {
+        Stage::Audit | Stage::Audited => it.limits.auditor.clone(),
+        Stage::Setup => "the set-up".to_owned(),
+        Stage::Verify | Stage::Verified => "the verify".to_owned(),
+        Stage::Prepare
+        | Stage::Build
+        | Stage::Remedy
+        | Stage::Built
+        | Stage::Plan
+        | Stage::Merged
+        | Stage::Owner => it.index.task(id).map(|task| task.assignee.clone()).unwrap_or_default(),
+    }
+}
+
+/// A task that waits for its place, for its next try, or that is between two steps of ours.
+fn at_work(it: &Board, now: Now) -> Option<Condition> {
+    let open = || works(it).filter(|(.., work)| work.stage != Stage::Owner);
+    let tree = |work: &TaskWork| match work.shared {
+        true => TreeRef::Main,
+        false => TreeRef::Worktree(work.tree.clone()),
+    };
+    if let Some((id, _, work)) = open().find(|(.., work)| it.index.is_leasing(&tree(work))) {
+        return Some(Condition::starts(who(it, id, work.stage), id.to_string()));
+    }
+    let pause = |work: &TaskWork| work.not_before.filter(|at| at.left(now).is_some());
+    if let Some((id, ..)) = open().find(|(.., work)| pause(work).is_none()) {
+        return Some(Condition::step(format!("the next step of {id}")));
+    }
+    let pauses = open().filter_map(|(id, _, work)| Some((id, work, pause(work)?)));
+    let (id, work, at) = pauses.min_by_key(|(.., at)| at.wall())?;
+    Some(paused(it, id, work, at))
+}
+
+fn paused(it: &Board, id: &TaskId, work: &TaskWork, at: Moment) -> Condition {
+    let next = clock_time(at.wall());
+    let why = work.refused.as_deref().unwrap_or(&work.last);
+    let words = match why.lines().next().unwrap_or_default() {
+        "" => format!("{id}: next try of {} {next}", who(it, id, work.stage)),
+        limit if limit.starts_with("hit a usage limit") => {
+            format!("{id}: {}'s usage limit, resets {next}", who(it, id, work.stage))
+        }
+        why => format!("{id}: {}; next try {next}", clip(why, 160)),
+    };
+    Condition::waits_until(words, at)
+}
+
+fn at_rest(it: &Board, now: Now) -> Condition {
+    let record = &it.index.memory.record;
+    if let Some(at) = record.retry_at().filter(|at| at.left(now).is_some()) {
+        let next = clock_time(at.wall());
+        return Condition::waits_until(format!("the records are committed again {next}"), at);
+    }
+    if let Some((_, id)) = it.index.ready.first() {
+        return Condition::step(format!("beginning {id}"));
+    }
+    if !it.index.due.is_empty() || !it.index.due_reports.is_empty() {
+        return Condition::step("judging what was written");
+    }
+    let over = it.index.count(Status::Done) + it.index.count(Status::Canceled);
+    match over {
+        0 => Condition::idle("no task yet"),
+        1 => Condition::done("the only task is over"),
+        over => Condition::done(format!("all {over} tasks are over")),
+    }
+}
+
+/// What we wait for and cannot do ourselves: the owner's branch, a person, a dependency, a commit to begin from.
+pub(super) fn outside(it: &Board, now: Now) -> Option<String> {
+    it.index.memory.ours.as_ref()?;
+    if let Some(why) = away::reason(it).filter(|_| away::has_work(it)) {
+        return Some(why);
+    }
+    if works(it).any(|(.., work)| work.stage != Stage::Owner) {
+        return None;
+    }
+    let due = !it.index.due.is_empty() || !it.index.due_reports.is_empty();
+    if due || it.index.memory.record.retry_at().is_some_and(|at| at.left(now).is_some()) {
+        return None;
+    }
+    if !it.index.ready.is_empty() {
+        return cannot_begin(it);
+    }
+    let reasons: Vec<String> =
+        owners(it).chain(blocked(it)).chain(others(it)).take(NAMED).collect();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
+}
+
+/// A task may begin, and the repository lets none begin.
+fn cannot_begin(it: &Board) -> Option<String> {
+    if !it.place.git {
+        let shared = it.limits.shared;
+        return (!shared).then(|| {
+            "no git here: `board.isolation: shared` allows the one tree there is".to_owned()
+        });
+    }
+    match &it.index.checkout {
+        Some(checkout) if checkout.head.is_none() => {
+            Some("the repository has no commit to begin from".to_owned())
+        }
+        Some(_) => None,
+        None => Some("the checkout was not looked at yet".to_owned()),
+    }
+}
+
+fn owners(it: &Board) -> impl Iterator<Item = String> {
+    let asked = works(it).filter(|(.., work)| work.stage == Stage::Owner);
+    asked.map(|(id, ..)| format!("{id} waits for the owner (agency escalations)"))
+}
+
+fn column(it: &Board, status: Status) -> impl Iterator<Item = &TaskId> {
+    let tasks = it.index.columns.get(&status).into_iter().flatten();
+    tasks.map(|(_, id)| id).take(NAMED)
+}
+
+fn blocked(it: &Board) -> impl Iterator<Item = String> {
+    column(it, Status::Blocked).map(|id| {
+        let reason = it.index.memory.tasks.get(id).map_or("", |known| known.reason.as_str());
+        match clip(reason, 100).as_str() {
+            "" => format!("{id} is BLOCKED"),
+            reason => format!("{id} is BLOCKED: {reason}"),
+        }
+    })
+}
+
+/// Tasks of people, and those that wait for another.
+fn others(it: &Board) -> impl Iterator<Item = String> {
+    let waiting = [Status::InProgress, Status::ReadyForReview, Status::Assigned, Status::New];
+    let open =
+        waiting.into_iter().flat_map(move |status| column(it, status).map(move |id| (status, id)));
+    open.filter(|(_, id)| !it.index.memory.working.contains(*id))
+        .map(|(status, id)| why(it, status, id))
+}
+
+fn why(it: &Board, status: Status, id: &TaskId) -> String {
+    let Some(task) = it.index.task(id) else {
+        return format!("{id} is {}, and its file cannot be read", status.word());
+    };
+    let waits = it.index.waits_for(task);
+    if let Some(first) = waits.first().filter(|_| status == Status::Assigned) {
+        let (dependency, state) = first.split_once(" is ").unwrap_or((first, "not DONE"));
+        return format!("{id} waits: {dependency} is not DONE ({state})");
+    }
+    if it.index.find(id).is_some_and(|(path, _)| it.index.memory.refused.contains_key(path)) {
+        return format!("{id} is {}, and its file is refused", status.word());
+    }
+    match it.index.is_person(&task.assignee) {
+        true => format!("{id} is {}, for {}", status.word(), task.assignee),
+        false => format!("{id} is {}", status.word()),
+    }
+}

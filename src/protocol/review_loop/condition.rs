@@ -1,0 +1,113 @@
+//! What the loop does right now, or why it does nothing (DM-16). It decides nothing.
+
+use super::{
+    ReviewLoop, STATE, away,
+    memory::{Checks, Hold, LoopState, Running, Turn, WayOut},
+    table::Phase,
+};
+use crate::model::{Condition, FileState, LiveRun, Now, Work, clip, clock_time};
+
+pub(super) fn condition(it: &ReviewLoop, now: Now) -> Condition {
+    let memory = &it.index.memory;
+    if let Some(hold) = memory.holds.first() {
+        return held(hold);
+    }
+    match &memory.state {
+        Some(state) => of_loop(it, state, now),
+        None => match it.index.busy_with() {
+            Some(effect) => Condition::doing(effect),
+            None => without_loop(it),
+        },
+    }
+}
+
+fn held(hold: &Hold) -> Condition {
+    let resolve = match hold.way_out {
+        WayOut::Resume => "agency resume",
+        WayOut::AdoptOrRestore => "agency adopt (or: agency loop restore)",
+        WayOut::Adopt => "agency adopt",
+        WayOut::Trust => "agency trust",
+    };
+    Condition::held(&hold.summary, resolve)
+}
+
+fn without_loop(it: &ReviewLoop) -> Condition {
+    match it.index.file(STATE) {
+        Some(FileState::Unreadable(odd)) => Condition::frozen(
+            format!("`{STATE}` cannot be read: it is {}", odd.found),
+            format!("replace `{STATE}` by {}, then: agency adopt", odd.wanted),
+        ),
+        Some(FileState::Whole(_)) => Condition::step(format!("looking at `{STATE}`")),
+        Some(FileState::Absent) | None => Condition::idle("no loop; `agency loop init` begins one"),
+    }
+}
+
+fn of_loop(it: &ReviewLoop, state: &LoopState, now: Now) -> Condition {
+    let memory = &it.index.memory;
+    let turn = memory.turn.as_ref();
+    let who = state.active_agent.word();
+    if let Some(run) = turn.and_then(|turn| alive(state, turn)) {
+        return Condition::Working(Work::Run(run));
+    }
+    if let Some(reason) = outside(it) {
+        return Condition::waits_for(reason);
+    }
+    if let Some(effect) = it.index.busy_with() {
+        return Condition::doing(effect);
+    }
+    if state.phase == Phase::Complete && memory.moving.is_none() {
+        return complete(it, state, now);
+    }
+    if it.index.is_waiting_for_lease() {
+        return Condition::starts(who, format!("step {}", state.current_step));
+    }
+    let pause = turn.and_then(|turn| Some((turn, turn.not_before?)));
+    match pause.filter(|(_, at)| at.left(now).is_some()) {
+        Some((turn, at)) if turn.paused.is_empty() => {
+            Condition::waits_until(format!("next try of {who} {}", clock_time(at.wall())), at)
+        }
+        Some((turn, at)) => Condition::waits_until(&turn.paused, at),
+        None => Condition::step(format!("preparing {who}'s turn at step {}", state.current_step)),
+    }
+}
+
+/// The agent of this turn, or the gate that checks its work.
+fn alive(state: &LoopState, turn: &Turn) -> Option<LiveRun> {
+    let task = format!("step {}", state.current_step);
+    let live = |run, agent: &str, task, since| LiveRun {
+        run,
+        agent: agent.to_owned(),
+        task,
+        since,
+        trouble: None,
+        others: 0,
+    };
+    match turn {
+        Turn { run: Some(Running { run, since, .. }), .. } => {
+            Some(live(run.clone(), state.active_agent.word(), task, Some(*since)))
+        }
+        Turn { checks: Some(Checks { running: Some((run, gate)), .. }), .. } => {
+            Some(live(run.clone(), &format!("the gate `{}`", clip(gate, 60)), task, None))
+        }
+        Turn { .. } => None,
+    }
+}
+
+/// What we wait for and cannot do ourselves: the owner works on another branch, or git is at work.
+pub(super) fn outside(it: &ReviewLoop) -> Option<String> {
+    let memory = &it.index.memory;
+    let open = memory.state.as_ref().is_some_and(|state| state.phase != Phase::Complete);
+    away::reason(it).filter(|_| open)
+}
+
+fn complete(it: &ReviewLoop, state: &LoopState, now: Now) -> Condition {
+    let push = it.index.memory.push.as_ref();
+    match push.and_then(|push| push.not_before).filter(|at| at.left(now).is_some()) {
+        Some(at) => Condition::waits_until(
+            format!("the last push failed; next try {}", clock_time(at.wall())),
+            at,
+        ),
+        None if push.is_some() => Condition::step("pushing the last step"),
+        None => Condition::done(format!("all {} steps are complete", state.steps_complete.len())),
+    }
+}
