@@ -6,6 +6,7 @@ use super::error::clipped;
 use super::objects::Kind;
 use super::{Call, GitError, Repo, make_dir, names};
 use crate::model::{CommitId, MergeStyle, PlannedCommit, RelPath, Timestamp, TreeId};
+use std::path::Path;
 
 /// What a merge would be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,6 +191,13 @@ impl Repo {
         if self.index_lock().symlink_metadata().is_ok() {
             return Ok(Some("`index.lock` lies in the git directory".to_owned()));
         }
+        if let Some(path) = self.ignored_in_the_way(planned).await? {
+            let said = format!(
+                "`{path}` in your work tree is ignored by git and would be replaced by the file of that name on `{}`; move it away",
+                planned.branch
+            );
+            return Ok(Some(said));
+        }
         // On a copy: this is asked again and again while the owner works, and each would lock their index.
         make_dir(self.0.git_dir.join("agency"))?;
         let index = self.private_file("merge.index");
@@ -201,6 +209,17 @@ impl Repo {
         let call = call.fine(&[0, 1, 128]);
         let output = self.git(call).await?;
         Ok((output.code != 0).then(|| clipped(&output.stderr)))
+    }
+
+    /// git overwrites an ignored file without asking, and no copy of it exists anywhere else.
+    async fn ignored_in_the_way(
+        &self,
+        planned: &PlannedCommit,
+    ) -> Result<Option<RelPath>, GitError> {
+        let new = planned.changes.iter().filter(|change| change.new && change.to.is_some());
+        let there: Vec<RelPath> =
+            new.filter_map(|change| occupied(&self.0.root, &change.path)).collect();
+        Ok(self.ignored(&there).await?.into_iter().next())
     }
 
     /// Files and index from the old side to the new one; what the owner changed apart from it stays.
@@ -235,6 +254,19 @@ impl Repo {
 /// Entries whose files only look changed must not count as changed.
 fn refresh() -> Call {
     Call::local("update-index").args(["-q", "--refresh"]).fine(&[0, 1])
+}
+
+/// What is on disk where a new file would be written: the path itself, or a file in place of one of its folders.
+fn occupied(root: &Path, path: &RelPath) -> Option<RelPath> {
+    let ends = path.as_str().match_indices('/').map(|(at, _)| at).chain([path.as_str().len()]);
+    for end in ends {
+        let prefix = &path.as_str()[..end];
+        let found = root.join(prefix).symlink_metadata().ok()?;
+        if !found.is_dir() || end == path.as_str().len() {
+            return RelPath::new(prefix).ok();
+        }
+    }
+    None
 }
 
 fn is_below(path: &RelPath, folder: &RelPath) -> bool {

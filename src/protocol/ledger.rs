@@ -17,6 +17,7 @@ mod docs;
 mod edits;
 mod failing;
 pub mod features;
+mod foreign;
 mod hold;
 mod index;
 pub mod issues;
@@ -161,7 +162,10 @@ impl Protocol for Ledger {
         let summary = match (&held, at, &memory.main, &memory.rest) {
             (Some(held), ..) => format!("held: {held}"),
             (None, Some(at), ..) => at,
-            (None, None, None, _) => "no loop; `agency ledger init` begins one".to_owned(),
+            (None, None, None, _) => match foreign::in_tree(self) {
+                Some(foreign) => format!("no loop: {}", foreign.refusal("agency ledger init")),
+                None => "no loop; `agency ledger init` begins one".to_owned(),
+            },
             (None, None, Some(_), Some(_)) => "complete: all features pass".to_owned(),
             (None, None, Some(_), None) => "looks for what comes next".to_owned(),
         };

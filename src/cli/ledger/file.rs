@@ -6,11 +6,15 @@ use crate::git::{Peeked, peek};
 use crate::model::{FileState, RelPath};
 use crate::protocol::ledger::{Document, FILE_MAX, Features, Progress};
 use crate::{read, store};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long a writer waits for the others.
 const WAIT: Duration = Duration::from_secs(60);
+
+/// So many files that `--force` replaced are kept.
+const COPIES_MAX: u32 = 999;
 
 #[derive(clap::Args)]
 pub(super) struct Place {
@@ -94,6 +98,7 @@ impl Place {
                     let said = format!("{name} already exists. Use --force to overwrite.");
                     return Err(Trouble::new(said));
                 }
+                keep_copy(&dir, &name, old)?;
             }
             Ok(Some(document.to_bytes()))
         })?;
@@ -113,6 +118,27 @@ impl Place {
             Ok(())
         })
     }
+}
+
+/// The file that `--force` replaces stays beside the new one, under the first free name.
+fn keep_copy(dir: &Path, name: &RelPath, bytes: &[u8]) -> Result<(), Trouble> {
+    let trouble = |copy: &Path, error: std::io::Error| {
+        Trouble::ours(format!("cannot keep a copy of {name} as `{}`: {error}", copy.display()))
+    };
+    for number in 1..=COPIES_MAX {
+        let copy = dir.join(format!("{name}.old-{number}"));
+        match std::fs::File::create_new(&copy) {
+            Ok(mut file) => {
+                let written = file.write_all(bytes).and_then(|()| file.sync_all());
+                written.map_err(|error| trouble(&copy, error))?;
+                anstream::eprintln!("NOTE: the previous file is kept as {name}.old-{number}");
+                return Ok(());
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(trouble(&copy, error)),
+        }
+    }
+    Err(Trouble::new(format!("there are {COPIES_MAX} old copies of {name}; remove some of them")))
 }
 
 fn split(path: &Path) -> Result<(PathBuf, RelPath), Trouble> {

@@ -1,7 +1,7 @@
 //! What the owner asks of the ledger's loop: begin, resume, adopt, stop. The same journal as everything else.
 
 use super::memory::{Hold, Stage, Turn, WayOut};
-use super::{Ledger, PROGRESS};
+use super::{Ledger, PROGRESS, foreign};
 use crate::model::{Answer, Builder, Command, Decision, Effect, Now, RelPath, Verb};
 
 /// Answers the oldest command that is for us.
@@ -30,6 +30,7 @@ fn init(it: &Ledger, command: &Command) -> Outcome {
     if let Some(main) = &it.index.memory.main {
         return Err(format!("the ledger's loop is at work here, on `{main}`"));
     }
+    refuse_beside_foreign(it, "agency ledger init")?;
     let spec = command.arg("spec").map(|path| {
         RelPath::new(path).map_err(|error| error.to_string()).map(|path| path.to_string())
     });
@@ -41,6 +42,11 @@ fn init(it: &Ledger, command: &Command) -> Outcome {
         release(it, &mut decision, "the owner began the loop");
     }
     Ok((decision, format!("the ledger's loop begins on `{branch}`")))
+}
+
+/// LG-02, LG-15: nothing begins or goes on beside a file that is not the ledger's.
+fn refuse_beside_foreign(it: &Ledger, command: &str) -> Result<(), String> {
+    foreign::in_tree(it).map_or(Ok(()), |foreign| Err(foreign.refusal(command)))
 }
 
 /// The branch that is checked out is the one that everything is merged into.
@@ -60,6 +66,7 @@ fn adopt(it: &Ledger, _: &Command) -> Outcome {
     if it.index.memory.main.is_some() {
         return Err("there is nothing to adopt: our journal knows this ledger".to_owned());
     }
+    refuse_beside_foreign(it, "agency adopt")?;
     it.index.whole(PROGRESS).ok_or_else(|| format!("there is no readable `{PROGRESS}`"))?;
     let (mut decision, branch) = begin(it)?;
     release(it, &mut decision, "the owner adopted the ledger as it is");
@@ -76,6 +83,7 @@ fn resume(it: &Ledger, _: &Command) -> Outcome {
     if !memory.is_held() {
         return Err("the ledger's loop is not held".to_owned());
     }
+    refuse_beside_foreign(it, "agency resume")?;
     let mut decision = it.builder();
     let text = release(it, &mut decision, "the owner resumed");
     if let Some(turn) = &memory.turn {

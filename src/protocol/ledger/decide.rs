@@ -1,7 +1,7 @@
 //! The order of duties: which one question the loop answers next. Each duty lives in its own file.
 
 use super::{
-    Ledger, PROGRESS, command, edits, hold,
+    Ledger, PROGRESS, command, edits, foreign, hold,
     hold::Reason,
     judging,
     memory::{Stage, Turn, WayOut},
@@ -13,12 +13,13 @@ pub(super) fn decide(it: &Ledger, now: Now) -> Decision {
     if it.index.is_busy() {
         return Decision::default();
     }
-    let duties: [fn(&Ledger, Now) -> Option<Decision>; 8] = [
+    let duties: [fn(&Ledger, Now) -> Option<Decision>; 9] = [
         command::answer,
         unknown,
         failure,
         running::note_end,
         no_answer,
+        refused_file,
         edits::look,
         give_back,
         go_on,
@@ -39,10 +40,19 @@ fn unknown(it: &Ledger, _: Now) -> Option<Decision> {
     }
     let file = it.index.whole(PROGRESS)?;
     super::Progress::read(&file.bytes).ok()?;
-    let summary = "a ledger is here that this machine's journal does not know".to_owned();
+    let summary = "this repository already has a ledger that agency has not managed here; `agency adopt` continues it".to_owned();
     let mut reason = Reason::new("DM-13", PROGRESS, summary);
     reason.way_out = WayOut::Adopt;
     Some(hold::held(it, reason))
+}
+
+/// LG-02: beside a file that was refused nothing goes on, also not what is under way.
+fn refused_file(it: &Ledger, _: Now) -> Option<Decision> {
+    if it.index.memory.main.is_none() || it.index.memory.is_held() {
+        return None;
+    }
+    let foreign = foreign::in_tree(it)?;
+    Some(hold::held(it, foreign.reason()))
 }
 
 /// An effect of ours failed. What has its own way back is left to it; the rest waits for the owner.

@@ -2,11 +2,12 @@
 //! agent may not do is put back while one of ours runs, since nobody can tell then whose it was.
 
 use super::changes;
-use super::docs::{Docs, FILES};
+use super::docs::FILES;
+use super::foreign::alone;
 use super::memory::{Stage, Turn};
-use super::{FEATURES, Ledger, PROGRESS, REVIEWS, hold, hold::Reason};
+use super::{Ledger, hold, hold::Reason};
 use crate::model::{
-    Bytes, CommitId, Decision, Digest, Effect, Fact, Now, PlannedCommit, Query, Rejection, RelPath,
+    Bytes, CommitId, Decision, Effect, Fact, Now, PlannedCommit, Query, Rejection, RelPath,
     Severity, WholeFile,
 };
 
@@ -49,10 +50,8 @@ fn look_at(
         return decision.finish();
     }
     let bytes = Bytes(file.bytes.to_vec());
-    let (after, problems) = alone(name, &bytes);
-    if !problems.is_empty() {
-        return leave_alone(it, name, &file.digest, &problems);
-    }
+    // A file that is not the ledger's has held the loop before this.
+    let (after, _) = alone(name, &bytes);
     match running(it).zip(committed) {
         Some((turn, committed)) => {
             let (before, _) = alone(name, committed);
@@ -76,32 +75,6 @@ fn running(it: &Ledger) -> Option<&Turn> {
     let turn = it.index.memory.turn.as_ref()?;
     matches!(turn.stage, Stage::Running { .. } | Stage::Ended(_) | Stage::Left { .. })
         .then_some(turn)
-}
-
-/// One document by itself.
-fn alone(name: &str, bytes: &Bytes) -> (Docs, Vec<Rejection>) {
-    let only = |wanted: &str| Some(bytes).filter(|_| name == wanted);
-    Docs::read([only(PROGRESS), only(REVIEWS), only(FEATURES)])
-}
-
-/// LG-02: not ours, so we write nothing there, and say so once.
-fn leave_alone(
-    it: &Ledger,
-    name: &'static str,
-    digest: &Digest,
-    problems: &[Rejection],
-) -> Decision {
-    let mut decision = it.builder();
-    for problem in problems {
-        decision.reject(problem.clone());
-    }
-    decision.remember(&format!("known/{name}"), digest);
-    let summary = format!("`{name}` is not the ledger's any more and is left alone");
-    let mut reason = Reason::new("LG-02", format!("{name} {}", digest.short()), summary);
-    reason.did = "Nothing was changed; the last committed version counts.".to_owned();
-    reason.evidence = problems.iter().map(ToString::to_string).collect();
-    hold::tell(it, &mut decision, Severity::Warning, reason);
-    decision.finish()
 }
 
 fn commit(it: &Ledger, head: &CommitId, name: &'static str, bytes: Bytes, now: Now) -> Decision {

@@ -56,9 +56,10 @@ pub(super) fn judge(
     let (before, _) = Docs::read(before);
     let (after, unreadable) = Docs::read(after);
     let mut changes = changes::found(turn.agent, &before, &after);
+    let refused = unreadable.first().map(ToString::to_string);
     changes.rejections.extend(unreadable);
     let mut bench = Bench { it, turn, ended, before, after, commits, tip, changes };
-    let finding = bench.finding(strayed);
+    let finding = bench.finding(strayed, refused);
     // A REVIEW that says PASS may merge what it reviewed, and only that.
     let allowed = may(turn.agent, Action::Merge) && finding.said == Said::Pass && !strayed;
     let gate = merged && !allowed;
@@ -164,7 +165,8 @@ fn reached_main(turn: &Turn, ended: &Ended) -> Reason {
 }
 
 impl Bench<'_> {
-    fn finding(&mut self, strayed: bool) -> Finding {
+    /// `refused`: the first of its ledger files that is not the ledger's.
+    fn finding(&mut self, strayed: bool, refused: Option<String>) -> Finding {
         if let Some(why) = failing::failed(self.ended) {
             return self.nothing(why);
         }
@@ -176,11 +178,13 @@ impl Bench<'_> {
         if claimed == Some(Outcome::Error) {
             return self.nothing("it reported an ERROR".to_owned());
         }
-        match self.turn.agent {
-            AgentType::Initializer => self.listed(),
-            AgentType::Implement => self.implemented(),
-            AgentType::Fix => self.fixed(),
-            AgentType::Review | AgentType::Architecture => self.reviewed(strayed),
+        match (self.turn.agent, refused) {
+            // Its branch is merged as it is, so a refused file would come to the main branch with it.
+            (AgentType::Initializer, Some(refused)) => self.nothing(refused),
+            (AgentType::Initializer, None) => self.listed(),
+            (AgentType::Implement, _) => self.implemented(),
+            (AgentType::Fix, _) => self.fixed(),
+            (AgentType::Review | AgentType::Architecture, _) => self.reviewed(strayed),
         }
     }
 

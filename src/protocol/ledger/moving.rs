@@ -61,8 +61,11 @@ fn resync(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
         decision.remember("turn", step(turn, next));
         return decision.finish();
     }
-    let files = docs_at_tip(it).and_then(|(commit, _)| files_at(it, commit));
-    let Some(files) = files else { return opening::look(it, it.main()) };
+    let Some((commit, docs)) = docs_at_tip(it) else { return opening::look(it, it.main()) };
+    if let Err(foreign) = docs {
+        return hold::held(it, foreign.reason());
+    }
+    let Some(files) = files_at(it, commit) else { return opening::look(it, it.main()) };
     let there = FILES.into_iter().zip(files);
     let write = there.filter_map(|(name, bytes)| Some((RelPath::fixed(name), bytes?.clone())));
     let mut decision = it.builder();
@@ -137,7 +140,11 @@ fn record(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
         decision.remember("turn", step(turn, next));
         return decision.finish();
     }
-    let Some((head, mut docs)) = docs_at_tip(it) else { return opening::look(it, it.main()) };
+    let Some((head, docs)) = docs_at_tip(it) else { return opening::look(it, it.main()) };
+    let mut docs = match docs {
+        Ok(docs) => docs,
+        Err(foreign) => return hold::held(it, foreign.reason()),
+    };
     docs.complete(it.place.name.as_str(), moving.at);
     let merged = moving.merged.as_ref().map(CommitId::as_str);
     docs.apply(&moving.ops, head.as_str(), merged, moving.at);

@@ -3,9 +3,10 @@
 use super::docs::{Docs, FILES};
 use super::memory::{Stage, Turn};
 use super::words::AgentType;
-use super::{Ledger, cycles, features, hold, hold::Reason};
+use super::{FEATURES, Ledger, cycles, features, foreign, hold, hold::Reason};
 use crate::model::{
-    Builder, Bytes, CommitId, Decision, Effect, Fact, Now, PlannedCommit, Query, RelPath, Severity,
+    Builder, Bytes, CommitId, Decision, Effect, Fact, FileState, Now, PlannedCommit, Query,
+    RelPath, Severity,
 };
 use serde_json::Value;
 
@@ -22,8 +23,15 @@ pub(super) fn choose(it: &Ledger, _: Now) -> Option<Decision> {
         let answered = !it.index.answers.is_empty();
         return (!resting || answered).then(|| look(it, main));
     };
+    let docs = match docs {
+        Ok(docs) => docs,
+        Err(foreign) => return Some(hold::held(it, foreign.reason())),
+    };
     let mut decision = it.builder();
     match session(&docs) {
+        Some((AgentType::Initializer, ..)) if is_list_in_tree(it) => {
+            return Some(hold::held(it, list_is_not_committed(it)));
+        }
         Some((agent, feature, branch)) => {
             let turn = Turn {
                 agent,
@@ -49,6 +57,22 @@ pub(super) fn choose(it: &Ledger, _: Now) -> Option<Decision> {
         }
     }
     Some(decision.finish())
+}
+
+/// LG-02: INITIALIZER starts only where there is no list at all. One that git does not follow is a list too.
+fn is_list_in_tree(it: &Ledger) -> bool {
+    it.index.file(FEATURES).is_some_and(|state| *state != FileState::Absent)
+}
+
+fn list_is_not_committed(it: &Ledger) -> Reason {
+    let main = it.main();
+    let summary = format!("`{FEATURES}` is in your tree, but not on `{main}`");
+    let mut reason = Reason::new("LG-02", FEATURES, summary);
+    reason.wont = format!(
+        "INITIALIZER starts only where there is no list. Check out `{main}` and commit the file (git add -f {FEATURES}), or move \
+         it away; then: agency resume"
+    );
+    reason
 }
 
 /// Round by round: where the branch stands, then the documents there.
@@ -92,14 +116,15 @@ pub(super) fn files_at<'a>(it: &'a Ledger, commit: &CommitId) -> Option<[Option<
     Some(files)
 }
 
-/// The documents at the commit that was asked about last.
-pub(super) fn docs_at_tip(it: &Ledger) -> Option<(&CommitId, Docs)> {
+/// The documents at the commit that was asked about last, or the file there that is not the ledger's.
+pub(super) fn docs_at_tip(it: &Ledger) -> Option<(&CommitId, Result<Docs, Box<foreign::Foreign>>)> {
     let commit = it.index.answers.iter().find_map(|(_, query, _)| {
         let Query::FileAt { commit, .. } = query else { return None };
         Some(commit)
     })?;
-    let (docs, _) = Docs::read(files_at(it, commit)?);
-    Some((commit, docs))
+    let (docs, problems) = Docs::read(files_at(it, commit)?);
+    let foreign = foreign::in_commit(it, commit, &problems);
+    Some((commit, foreign.map_or(Ok(docs), |foreign| Err(Box::new(foreign)))))
 }
 
 /// Agent, feature and branch of the next session; `None`: nothing is left to do.

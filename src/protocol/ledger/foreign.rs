@@ -1,0 +1,107 @@
+//! Files that have the name of a ledger file and hold something else (LG-02). While there is one, the loop waits and nothing is
+//! written. This file only finds and describes them.
+
+use super::docs::{Docs, FILES};
+use super::hold::Reason;
+use super::{FEATURES, Ledger, PROGRESS, REVIEWS};
+use crate::model::{Bytes, CommitId, FileState, Rejection, RelPath};
+
+/// One refused file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Foreign {
+    problem: Rejection,
+    /// Distinguishes one version of the file from the next.
+    version: String,
+    place: Place,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    OwnersTree,
+    Commit { branch: String, commit: CommitId },
+}
+
+/// The first file in the owner's tree that is there and is not the ledger's: of another shape, not JSON, or not a plain file.
+pub(super) fn in_tree(it: &Ledger) -> Option<Foreign> {
+    // During a merge or rebase of the owner's the files hold conflict markers.
+    if it.index.checkout.as_ref().is_some_and(|checkout| checkout.busy.is_some()) {
+        return None;
+    }
+    FILES.into_iter().find_map(|name| {
+        let (problem, version) = match it.index.file(name)? {
+            FileState::Absent => return None,
+            FileState::Whole(file) => {
+                let bytes = Bytes(file.bytes.to_vec());
+                (problem_of(name, &bytes)?, file.digest.short().to_owned())
+            }
+            FileState::Unreadable(odd) => {
+                let file = RelPath::fixed(name);
+                (Rejection::new("DM-04", &file, odd.found.clone(), &odd.wanted), odd.found.clone())
+            }
+        };
+        Some(Foreign { problem, version, place: Place::OwnersTree })
+    })
+}
+
+/// The same for the files of a commit of the main branch.
+pub(super) fn in_commit(it: &Ledger, commit: &CommitId, problems: &[Rejection]) -> Option<Foreign> {
+    let place = Place::Commit { branch: it.main().to_owned(), commit: commit.clone() };
+    let problem = problems.first()?.clone();
+    Some(Foreign { problem, version: commit.to_string(), place })
+}
+
+fn problem_of(name: &str, bytes: &Bytes) -> Option<Rejection> {
+    alone(name, bytes).1.into_iter().next()
+}
+
+/// One document by itself.
+pub(super) fn alone(name: &str, bytes: &Bytes) -> (Docs, Vec<Rejection>) {
+    let only = |wanted: &str| Some(bytes).filter(|_| name == wanted);
+    Docs::read([only(PROGRESS), only(REVIEWS), only(FEATURES)])
+}
+
+impl Foreign {
+    /// What is wrong, where, and how the owner goes on with `command`.
+    pub(super) fn refusal(&self, command: &str) -> String {
+        let Rejection { file, found, wanted, .. } = &self.problem;
+        format!(
+            "{}: {found}; wanted {wanted}. agency leaves it alone. {}: {command} (LG-02)",
+            self.sentence(),
+            self.remedy(file)
+        )
+    }
+
+    /// For `agency status`.
+    pub(super) fn sentence(&self) -> String {
+        let file = &self.problem.file;
+        match &self.place {
+            Place::OwnersTree => format!("`{file}` is not a ledger file"),
+            Place::Commit { branch, .. } => format!("`{file}` on `{branch}` is not a ledger file"),
+        }
+    }
+
+    fn remedy(&self, file: &RelPath) -> String {
+        match &self.place {
+            Place::OwnersTree => {
+                format!("Move it away (git mv {file} old-{file}, or mv) or correct it, then")
+            }
+            Place::Commit { branch, .. } => {
+                format!("Commit its removal or a corrected file on `{branch}`, then")
+            }
+        }
+    }
+
+    /// Stops the loop: nothing is written beside a file that was refused.
+    pub(super) fn reason(&self) -> Reason {
+        let file = &self.problem.file;
+        let summary = format!("{}: {}", self.sentence(), self.problem.found);
+        let mut reason = Reason::new("LG-02", format!("{file} {}", self.version), summary);
+        reason.did = "The ledger's loop is held. No file was changed.".to_owned();
+        reason.wont = format!(
+            "agency never writes, replaces, commits or removes a file that it refused. {}: agency resume",
+            self.remedy(file)
+        );
+        reason.evidence = vec![self.problem.to_string()];
+        reason
+    }
+}
