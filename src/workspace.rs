@@ -436,7 +436,9 @@ impl Workspace {
     /// Nothing runs, nothing is under way, and time alone will change nothing.
     fn is_quiet(&self) -> bool {
         let open = self.slots.iter().any(|slot| slot.open().next().is_some());
-        self.running.is_empty() && !open && self.deadline().is_none() && self.is_settled()
+        let mut deadlines = self.slots.iter().filter_map(|slot| slot.deadline.as_ref());
+        let due = deadlines.any(|deadline| !deadline.is_patrol());
+        self.running.is_empty() && !open && !due && self.is_settled()
     }
 }
 

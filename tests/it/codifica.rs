@@ -3,6 +3,7 @@
 mod daemon;
 mod demo;
 mod races;
+mod sim;
 mod verbs;
 
 use crate::e2e::stage::Stage;

@@ -357,6 +357,7 @@ impl World {
             assert_eq!(decision, self.protocol.decide(self.now), "the same facts, another answer");
             self.asked += 2;
             if decision.is_quiet() {
+                self.check_moves(&decision);
                 return Ok(());
             }
             self.journal.push(Record::Decided(self.decisions.len()));
@@ -369,6 +370,30 @@ impl World {
             "the protocol is never quiet: {:#?}",
             self.decisions.iter().rev().take(3).collect::<Vec<_>>()
         );
+    }
+
+    /// DM-17, after every step of every simulation: what should move has something that moves it.
+    fn check_moves(&self, decision: &Decision) {
+        let condition = self.protocol.condition(self.now);
+        assert_eq!(condition, self.protocol.condition(self.now), "the same facts, another answer");
+        // A scenario may begin with a run that this world did not start.
+        let is_alive = |run: &RunId| self.runs.get(run).is_none_or(|run| run.end.is_none());
+        let activity = Activity {
+            has_live_run: match condition.run() {
+                Some(live) => is_alive(&live.run),
+                None => self.alive().is_some(),
+            },
+            has_deadline: decision.next_deadline.is_some(),
+            effects_in_flight: self.pending.len(),
+        };
+        if let Some(stall) = stalled(&condition, activity) {
+            panic!(
+                "DM-17: {} stands still; it is {}\nlast: {:#?}",
+                self.protocol.name(),
+                stall.claims,
+                self.decisions.last()
+            );
+        }
     }
 
     fn absorb_last_decision(&mut self) {
@@ -851,6 +876,12 @@ fn held(keyed: &Keyed, said: String) -> Wake {
     Wake::Failed { key: keyed.key.clone(), effect: keyed.effect.clone(), failure }
 }
 
+/// An agent's commit begins with its name.
+fn author_of(message: &str) -> String {
+    let name = message.split_once(": ").map(|(name, _)| name);
+    name.filter(|name| name.starts_with("agent:")).unwrap_or("somebody").to_owned()
+}
+
 fn commit_id(parent: Option<&CommitId>, tree: &Tree, message: &str, date: Timestamp) -> CommitId {
     let text = format!("{parent:?}{tree:?}{message}{date}");
     CommitId::new(Digest::of(text.as_bytes()).short())
@@ -919,7 +950,7 @@ impl World {
             commits.push(CommitSeen {
                 id: commit.id.clone(),
                 parents: commit.parent.iter().cloned().collect(),
-                author: "somebody".to_owned(),
+                author: author_of(&commit.message),
                 email: "somebody@example.com".to_owned(),
                 date: self.now.wall,
                 subject: commit.message.lines().next().unwrap_or_default().to_owned(),

@@ -223,7 +223,9 @@ fn check(folder: &Path) {
     let speaks = |decision: &&Decision| !decision.only_asks();
     let mut shown: Vec<String> =
         world.decisions[decided..].iter().filter(speaks).map(show).collect();
-    if let Some(deadline) = world.protocol.decide(world.now).next_deadline {
+    if let Some(deadline) =
+        world.protocol.decide(world.now).next_deadline.filter(|deadline| !deadline.is_patrol())
+    {
         let wait = deadline.at.since(world.now.ticks);
         shown.push(format!("next look in {} s: {}\n", wait.as_secs(), deadline.why));
     }

@@ -165,7 +165,9 @@ fn check(folder: &Path) {
     let (shown, before) = (world.decisions.len(), world.files.clone());
     scene.when.iter().for_each(|step| play(&mut world, step));
     let mut shown: Vec<String> = world.decisions[shown..].iter().map(show).collect();
-    if let Some(deadline) = world.protocol.decide(world.now).next_deadline {
+    if let Some(deadline) =
+        world.protocol.decide(world.now).next_deadline.filter(|deadline| !deadline.is_patrol())
+    {
         let wait = deadline.at.since(world.now.ticks);
         shown.push(format!("next look in {} s: {}\n", wait.as_secs(), deadline.why));
     }
