@@ -124,6 +124,7 @@ pub const RULES: &[Rule] = &[
     rule("AG-32", "names", "`claude_code` and `claude-code` are the same; Cursor's file is `.cursor/rules/agency.mdc`."),
     rule("AG-33", "bodies", "Tasks have Problem, Expected Outcome and Notes; reports Summary, Evidence and Follow-ups."),
     rule("AG-34", "verdicts", "A verdict names the tree it saw; any change afterwards voids it."),
+    rule("AG-44", "set-up and readers", "Commands that set up a board, and commands that only read, start no agent, take no file and move nothing of another protocol. `agency run` does that work."),
     rule("DM-01", "protocols are found by content", "A file of the right name with another content is left alone."),
     rule("DM-02", "file events are hints", "Everything is looked at again every 30 seconds; where events do not arrive it is looked at by the clock, and `agency status` says so."),
     rule("DM-03", "half-written files", "A closed or renamed-in file is judged at once, others when they rest; text that looks cut is waited for up to 10 seconds."),

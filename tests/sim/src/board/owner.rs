@@ -171,7 +171,8 @@ impl Play {
 
     /// Nothing comes by waiting alone.
     pub(super) fn is_idle(&self) -> bool {
-        self.world.protocol.decide(self.world.now).next_deadline.is_none()
+        let deadline = self.world.protocol.decide(self.world.now).next_deadline;
+        deadline.is_none_or(|deadline| deadline.is_patrol())
     }
 
     /// One of them is CANCELED; all of them are DONE.
