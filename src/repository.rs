@@ -124,8 +124,9 @@ impl Repository {
             Origin::Known | Origin::Moved { .. } => return Ok(()),
             Origin::Copied { .. } => self.become_another(now)?,
             Origin::New | Origin::OtherHost { .. } => {
-                let created = self.record.created;
-                self.record = Record::new(self.places.id, &self.site, &Host::this(), created);
+                let Record { created, journal, .. } = self.record;
+                let fresh = Record::new(self.places.id, &self.site, &Host::this(), created);
+                self.record = Record { journal, ..fresh };
             }
         }
         self.record.adopted = true;
@@ -141,6 +142,17 @@ impl Repository {
     /// As [`Repository::open`] found it, or `Known` since [`Repository::adopt`].
     pub fn origin(&self) -> &Origin {
         &self.origin
+    }
+
+    /// A journal of this repository was begun on this machine.
+    pub fn has_journal(&self) -> bool {
+        self.record.journal
+    }
+
+    /// Once its first line is on disk.
+    pub fn note_journal(&mut self) -> Result<(), RepositoryError> {
+        self.record.journal = true;
+        self.record.write(&self.places.folder)
     }
 
     /// False when somebody removed our lock: another process may hold this repository too.

@@ -31,7 +31,7 @@ pub use create::{Created, carry, create};
 pub use edit::{Draft, EditError, Edited, FolderLock, edit, is_temporary};
 pub use error::StoreError;
 pub use journal::{
-    Durability, Head, Journal, LINE_MAX, Opened, Record, SEGMENT_MAX, Verified, latest, tail,
+    Durability, Head, Journal, LINE_MAX, Opened, Record, SEGMENT_MAX, Verified, latest, pack, tail,
     verify,
 };
 pub use quarantine::{KEEP_MAX, Quarantine, QuarantineEntry};

@@ -150,10 +150,12 @@ pub enum Until {
 }
 
 impl Drop for Workspace {
-    /// While the lock is still held, and still ours: where somebody removed it, the journal may be another's by now.
+    /// Only while the lock is still ours: if it was removed, another daemon may be writing this journal.
     fn drop(&mut self) {
-        if self.repository.is_ours() {
-            self.journal.clear_room();
+        if self.repository.is_ours()
+            && let Err(error) = self.journal.close()
+        {
+            tracing::debug!(error = &error as &dyn std::error::Error, "journal head not anchored");
         }
     }
 }
@@ -414,8 +416,22 @@ impl Workspace {
                 rotated => rotated?,
             }
             self.note(&Entry::opened(), Durability::Lazy)?;
+            self.pack_journal();
         }
         Ok(())
+    }
+
+    /// Beside the work: segments before the last two are never written again.
+    fn pack_journal(&self) {
+        let dir = self.hands.places.journal();
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = crate::store::pack(&dir) {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "old parts of the journal stay unpacked"
+                );
+            }
+        });
     }
 
     fn snapshot(&self) -> Snapshot {

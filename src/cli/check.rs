@@ -18,7 +18,7 @@ use crate::store;
 use crate::workspace;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Look for problems in a repository's protocol files, settings and journal
 #[derive(clap::Args)]
@@ -88,7 +88,7 @@ impl Look {
     /// What our journal says that a protocol remembers; empty where there is no journal.
     fn remembered(&self, protocol: &str) -> BTreeMap<String, Value> {
         let Some(places) = &self.places else { return BTreeMap::new() };
-        workspace::remembered(&store::tail(&places.journal(), usize::MAX), protocol)
+        workspace::remembered(&store::latest(&places.journal()), protocol)
     }
 }
 
@@ -133,10 +133,9 @@ fn check_settings(look: &Look, owner: &Config) -> Vec<Finding> {
 }
 
 fn check_journal(places: &Places) -> Option<Finding> {
-    let journal: &Path = &places.journal();
-    let error = store::verify(journal, &places.pins()).err().filter(|_| journal.exists())?;
+    let error = super::journal::verify_journal(places).err()?;
     Some(Finding {
         rule: Some("DM-08".to_owned()),
-        ..Finding::new(journal.display().to_string(), chain(&error))
+        ..Finding::new(places.journal().display().to_string(), chain(&error))
     })
 }

@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::exit::{Exit, Misused, Refused};
 use super::show;
+use crate::repository::Places;
 use crate::store::{self, Record, StoreError};
 
 /// The record of every decision and effect
@@ -33,7 +34,7 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
     let places =
         places.ok_or_else(|| Misused("no journal is known for this repository".to_owned()))?;
     if let Some(Verb::Verify {}) = args.verb {
-        return verify(|| store::verify(&places.journal(), &places.pins()));
+        return verify(|| verify_journal(&places));
     }
     let records = store::tail(&places.journal(), args.lines);
     if args.json {
@@ -47,10 +48,19 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
+/// A journal that was begun and has no line left was deleted.
+pub(super) fn verify_journal(places: &Places) -> Result<store::Verified, StoreError> {
+    let verified = store::verify(&places.journal(), &places.pins())?;
+    if verified.head.n == 0 && places.has_journal() {
+        return Err(StoreError::JournalGone { dir: places.journal() });
+    }
+    Ok(verified)
+}
+
 /// A daemon may be in the middle of a line: damage must show twice to count.
 fn verify(look: impl Fn() -> Result<store::Verified, StoreError>) -> anyhow::Result<Exit> {
     let verified = match look() {
-        Err(StoreError::JournalDamaged { .. }) => {
+        Err(error) if error.is_damage() => {
             std::thread::sleep(std::time::Duration::from_millis(200));
             look()
         }
@@ -65,7 +75,11 @@ fn verify(look: impl Fn() -> Result<store::Verified, StoreError>) -> anyhow::Res
             );
             Ok(Exit::Fine)
         }
-        Err(error @ StoreError::JournalDamaged { .. }) => Err(Refused(error.to_string()).into()),
+        Err(error) if error.is_damage() => Err(Refused(format!(
+            "{}\nhint: agency adopt keeps the damaged journal aside and starts from the files as they are",
+            crate::apply::chain(&error)
+        ))
+        .into()),
         Err(error) => Err(error.into()),
     }
 }

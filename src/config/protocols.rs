@@ -23,12 +23,20 @@ pub struct Limits {
     pub cost_per_day_usd: Option<f64>,
     /// How long the folder of a run is kept after its end: prompt, output, record.
     pub keep_runs: Duration,
+    /// How long the journal's old segments are kept; what still counts is kept in any case.
+    pub keep_journal: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        let keep_runs = 90 * DAY;
-        Self { parallel: 2, per_repo: 2, per_agent: 1, cost_per_day_usd: None, keep_runs }
+        Self {
+            parallel: 2,
+            per_repo: 2,
+            per_agent: 1,
+            cost_per_day_usd: None,
+            keep_runs: 90 * DAY,
+            keep_journal: 90 * DAY,
+        }
     }
 }
 
@@ -39,6 +47,7 @@ pub(super) fn read_limits(spot: &mut Spot<'_>, mut limits: Limits) -> Option<Lim
         keys.set("per_agent", &mut limits.per_agent, number(1..=256));
         keys.set("cost_per_day_usd", &mut limits.cost_per_day_usd, optional(dollars));
         keys.set("keep_runs", &mut limits.keep_runs, duration(DAY));
+        keys.set("keep_journal", &mut limits.keep_journal, duration(DAY));
     })?;
     Some(limits)
 }

@@ -22,6 +22,13 @@ pub struct Places {
     pub folder: PathBuf,
 }
 
+impl Places {
+    /// A journal of this repository was begun: if it is empty or gone now, it was deleted.
+    pub fn has_journal(&self) -> bool {
+        Record::read(&self.folder).ok().flatten().is_some_and(|record| record.journal)
+    }
+}
+
 /// A repository that a state directory remembers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {

@@ -12,7 +12,7 @@ const NAME: &str = "repo.json";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
-    version: u64,
+    pub(super) version: u64,
     pub(super) id: RepoId,
     /// The working tree.
     pub(super) path: PathBuf,
@@ -25,6 +25,9 @@ pub(super) struct Record {
     pub(super) adopted: bool,
     /// The place where a copy waits; the id is the original's.
     pub(super) copy: bool,
+    /// The journal has a first line on disk: without one it was deleted.
+    #[serde(default)]
+    pub(super) journal: bool,
 }
 
 impl Record {
@@ -39,6 +42,7 @@ impl Record {
             created,
             adopted: false,
             copy: false,
+            journal: false,
         }
     }
 

@@ -21,6 +21,8 @@ pub enum StoreError {
     NoFreeName { path: PathBuf },
     #[error("journal damaged in `{file}` line {line}: {why}", file = file.display())]
     JournalDamaged { file: PathBuf, line: u64, why: String },
+    #[error("the journal in `{dir}` is gone, although this repository has one", dir = dir.display())]
+    JournalGone { dir: PathBuf },
     #[error(
         "the journal could not be written earlier; nothing more is appended until it is opened again"
     )]
@@ -38,6 +40,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// The journal's bytes are not what we wrote: trying again will not help.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::JournalDamaged { .. } | Self::JournalGone { .. } | Self::Pins { .. })
+    }
+
     /// For `map_err`: names what we did and to which path.
     pub(super) fn io<E: Into<io::Error>>(
         doing: &'static str,

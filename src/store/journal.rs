@@ -1,7 +1,8 @@
 //! The record of every decision: append-only, hash-chained, in segments that begin with a snapshot. It does not know what a record means.
 //!
 //! A line is `{"n":…,"at":…,"prev":…,"kind":…,"body":…,"hash":…}` (see `line`). A segment is `000001.jsonl` and so on; the
-//! chain runs on from one to the next. The head is anchored in `pins.json`, so that a journal cut short is found too.
+//! chain runs on from one to the next. The head is anchored in `pins.json`, so that a journal cut short is found too. Older
+//! segments are packed (`000001.jsonl.gz`) and, after `limits.keep_journal`, deleted (see `retain`).
 //!
 //! The segment that is written to ends with zeros: room for the next lines, so that a sync brings their bytes alone and nothing
 //! about the file. A line has no zeros in it.
@@ -10,18 +11,21 @@ mod anchor;
 mod line;
 mod read;
 mod repair;
+mod retain;
 mod room;
 mod segment;
 
 pub use anchor::Head;
 pub use line::{LINE_MAX, Record};
 pub use read::{Verified, latest, tail, verify};
+pub use retain::pack;
 
 use super::{
     StoreError, Unsynced,
     spot::{make_dir, sync_dir},
 };
 use crate::model::Timestamp;
+use chrono::TimeDelta;
 use room::Room;
 use std::{
     fmt::Display,
@@ -35,6 +39,8 @@ use std::{
 pub const SEGMENT_MAX: u64 = 4 << 20;
 /// Synced appends between two anchors: what can be cut off unnoticed is bounded by this.
 const ANCHOR_EVERY: u32 = 64;
+/// And the time between two anchors, as long as lines are appended.
+const ANCHOR_AFTER: TimeDelta = TimeDelta::seconds(60);
 /// The kind of the record that each segment but the first begins with.
 const SNAPSHOT: &str = "snapshot";
 
@@ -68,6 +74,8 @@ pub struct Journal {
     first: u64,
     head: Head,
     synced_since_anchor: u32,
+    /// `None`: no head of this journal was ever anchored.
+    anchored_at: Option<Timestamp>,
     poisoned: bool,
 }
 
@@ -75,7 +83,9 @@ impl Journal {
     /// Reads the last segment. A last line without an end is dropped and noted; all other damage is an error.
     pub fn open(dir: &Path, pins: &Path) -> Result<(Self, Opened), StoreError> {
         make_dir(dir)?;
-        let tip = read::tip(dir, anchor::read(pins)?)?;
+        let anchor = anchor::read(pins)?;
+        let is_anchored = anchor.is_some();
+        let tip = read::tip(dir, anchor)?;
         let notes = repair::repair(dir, &tip)?;
         let path = segment::path(dir, tip.segment);
         let file = File::options()
@@ -98,6 +108,7 @@ impl Journal {
             first: tip.first,
             head: tip.head,
             synced_since_anchor: 0,
+            anchored_at: tip.records.last().filter(|_| is_anchored).map(|record| record.at),
             poisoned: false,
         };
         Ok((journal, Opened { records: tip.records, notes }))
@@ -128,7 +139,7 @@ impl Journal {
         self.size += text.len() as u64;
         if durability == Durability::Synced {
             self.room.is_wanted |= self.room.is_scarce(self.size);
-            self.anchor_sometimes();
+            self.anchor_sometimes(at);
         }
         Ok(self.head.n)
     }
@@ -142,16 +153,6 @@ impl Journal {
     pub fn make_room(&mut self) {
         if !self.poisoned {
             self.room.make(&self.file, self.size);
-        }
-    }
-
-    /// For whoever leaves: others who read the file see its lines alone. Only under the lock, since it cuts whatever follows.
-    pub fn clear_room(&mut self) {
-        if !self.poisoned
-            && self.room.is_left(self.size)
-            && let Err(error) = self.file.set_len(self.size)
-        {
-            tracing::debug!(%error, "a segment keeps the room at its end");
         }
     }
 
@@ -182,11 +183,34 @@ impl Journal {
         self.anchor()
     }
 
-    /// Syncs what is lazy and anchors the head.
-    pub fn close(mut self) -> Result<(), StoreError> {
+    /// Deletes old segments and returns how many went.
+    pub fn prune(&mut self, before: Timestamp) -> Result<usize, StoreError> {
+        retain::prune(&self.dir, &self.pins, before)
+    }
+
+    /// Syncs every line and anchors the head, so that a cut after this is found. Only under the repository's lock, because
+    /// it cuts off whatever follows the last line.
+    pub fn close(&mut self) -> Result<(), StoreError> {
         self.check_poison()?;
         self.end_segment()?;
         self.anchor()
+    }
+
+    /// Keeps a damaged journal beside the new one that begins with the next `open`. Returns where it lies.
+    pub fn set_aside(dir: &Path, pins: &Path, at: Timestamp) -> Result<PathBuf, StoreError> {
+        let stamp = at.format("%Y%m%dT%H%M%SZ");
+        let aside = dir.with_file_name(format!("journal-damaged-{stamp}"));
+        match std::fs::rename(dir, &aside) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(StoreError::io("rename", dir)(error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+        if let Err(StoreError::Pins { .. }) = anchor::forget(pins) {
+            let kept = pins.with_file_name(format!("pins-damaged-{stamp}.json"));
+            std::fs::rename(pins, &kept).map_err(StoreError::io("rename", pins))?;
+        }
+        Ok(aside)
     }
 
     /// Nothing follows its last line any more.
@@ -209,11 +233,14 @@ impl Journal {
     }
 
     /// The record is safe whether or not its anchor is, so a failure here is not the append's; the next one tries again.
-    fn anchor_sometimes(&mut self) {
+    fn anchor_sometimes(&mut self, at: Timestamp) {
         self.synced_since_anchor += 1;
-        if self.synced_since_anchor >= ANCHOR_EVERY
-            && let Err(error) = self.anchor()
-        {
+        let is_due = self.anchored_at.is_none_or(|last| at - last >= ANCHOR_AFTER || at < last);
+        if self.synced_since_anchor < ANCHOR_EVERY && !is_due {
+            return;
+        }
+        self.anchored_at = Some(at);
+        if let Err(error) = self.anchor() {
             tracing::warn!(error = &error as &dyn std::error::Error, "journal head not anchored");
         }
     }

@@ -72,6 +72,14 @@ impl Workspace {
             return;
         }
         self.cleared = Some(now.ticks);
+        match self.journal.prune(now.wall - self.settings.config.limits.keep_journal) {
+            Ok(0) => {}
+            Ok(count) => tracing::info!(count, "old segments of the journal were deleted"),
+            Err(error) => tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "old segments of the journal stay"
+            ),
+        }
         let runs = self.hands.places.runs();
         let before = now.wall - self.settings.config.limits.keep_runs;
         tokio::task::spawn_blocking(move || {

@@ -17,7 +17,7 @@ use crate::model::{
 };
 use crate::repository::{Origin, Places, Repository, RepositoryError, StateDir};
 use crate::run::{Executor as _, HeldState, Launcher, LocalExecutor, RunError, Spares};
-use crate::store::{Durability, Journal, Quarantine, StoreError};
+use crate::store::{Durability, Journal, Opened, Quarantine, StoreError};
 use crate::watch::{RootWatch, Survey, Watcher};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -97,7 +97,9 @@ impl Workspace {
             repository.adopt(now)?;
             origin = Origin::Known;
         }
-        let (mut workspace, unsettled) = Self::assemble(repository, git, settings)?;
+        let opened = open_journal(&repository, stranger)?;
+        let trust = if opened.is_new { Trust::Anew } else { trust };
+        let (mut workspace, unsettled) = Self::assemble(repository, git, settings, opened)?;
         workspace.guard_git(trust)?;
         if let Some(git) = &workspace.hands.git {
             git.clear_left_lock();
@@ -114,9 +116,10 @@ impl Workspace {
         repository: Repository,
         git: Option<Repo>,
         settings: &Settings,
+        opened: OpenedJournal,
     ) -> Result<(Self, Unsettled), OpenError> {
+        let OpenedJournal { journal, opened, .. } = opened;
         let places = repository.places().clone();
-        let (journal, opened) = Journal::open(&places.journal(), &places.pins())?;
         let (run_sender, run_events) = mpsc::unbounded_channel();
         let news = mpsc::unbounded_channel();
         let ended = news.0.clone();
@@ -169,8 +172,19 @@ impl Workspace {
             settling: Settling::default(),
         };
         let unsettled = workspace.replay(opened.records)?;
-        workspace.note(&Entry::opened(), Durability::Lazy)?;
+        workspace.note_opened()?;
         Ok((workspace, unsettled))
+    }
+
+    /// The first line of all is on disk before `repo.json` says that there is a journal.
+    fn note_opened(&mut self) -> Result<(), OpenError> {
+        if self.repository.has_journal() {
+            self.note(&Entry::opened(), Durability::Lazy)?;
+        } else {
+            self.note(&Entry::opened(), Durability::Synced)?;
+            self.repository.note_journal()?;
+        }
+        Ok(())
     }
 
     /// DM-13: a copy, or another machine's state, is nobody's until the owner says so.
@@ -270,6 +284,38 @@ impl Workspace {
 
     pub fn places(&self) -> &Places {
         &self.hands.places
+    }
+}
+
+struct OpenedJournal {
+    journal: Journal,
+    opened: Opened,
+    /// The owner adopts the repository although its journal was damaged: nothing is remembered.
+    is_new: bool,
+}
+
+/// A journal that was begun and is empty or gone is damage (DM-08). `agency adopt` keeps a damaged journal aside and begins
+/// a new one.
+fn open_journal(
+    repository: &Repository,
+    stranger: Stranger,
+) -> Result<OpenedJournal, StoreError> {
+    let (dir, pins) = (repository.places().journal(), repository.places().pins());
+    let opened = Journal::open(&dir, &pins).and_then(|(journal, opened)| {
+        if repository.has_journal() && journal.head().n == 0 {
+            return Err(StoreError::JournalGone { dir: dir.clone() });
+        }
+        Ok(OpenedJournal { journal, opened, is_new: false })
+    });
+    match opened {
+        Err(error) if stranger == Stranger::Adopt && error.is_damage() => {
+            let aside = Journal::set_aside(&dir, &pins, clock::now().wall)?;
+            let (journal, mut opened) = Journal::open(&dir, &pins)?;
+            let aside = aside.display();
+            opened.notes.push(format!("a new journal was begun; the damaged one is in `{aside}`"));
+            Ok(OpenedJournal { journal, opened, is_new: true })
+        }
+        other => other,
     }
 }
 

@@ -326,4 +326,23 @@ mod tests {
             assert_eq!(kept, !is_ours, "what follows may be another's by then");
         }
     }
+
+    // covers: DM-08
+    #[tokio::test]
+    async fn a_journal_that_was_deleted_is_damage_until_the_owner_adopts() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = workspace(dir.path()).await;
+        let (folder, settings) = (first.places().folder.clone(), first.settings.clone());
+        drop(first);
+        std::fs::remove_dir_all(folder.join("journal")).unwrap();
+        std::fs::remove_file(folder.join("pins.json")).unwrap();
+        let repo = dir.path().join("repo");
+        let refused = Workspace::open(&repo, &settings, Stranger::Wait).await.err().unwrap();
+        let text = crate::apply::chain(&refused);
+        assert!(text.contains("is gone, although this repository has one"), "{text}");
+        let adopted = Workspace::open(&repo, &settings, Stranger::Adopt).await.unwrap();
+        assert!(adopted.notes.iter().any(|note| note.contains("a new journal was begun")));
+        drop(adopted);
+        Workspace::open(&repo, &settings, Stranger::Wait).await.unwrap();
+    }
 }

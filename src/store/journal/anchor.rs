@@ -1,15 +1,17 @@
-//! The journal's head, kept apart in `pins.json`. The other keys of that file belong to others and stay as they are.
+//! The journal's head, kept apart in `pins.json`, and the place where the kept part of the journal begins. The other keys of
+//! that file belong to others and stay as they are.
 
 use super::line::Record;
 use crate::{
     model::Digest,
     store::{StoreError, write_atomic},
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use std::{fs, io, path::Path};
 
-const KEY: &str = "journal_head";
+const HEAD: &str = "journal_head";
+const BASE: &str = "journal_base";
 
 /// The place that a chain has reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,17 +44,53 @@ impl Head {
     }
 }
 
+/// Where the kept part of a journal begins: older segments were deleted because of their age.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Base {
+    /// The oldest segment that is kept.
+    pub(super) segment: u64,
+    /// The last record before it.
+    pub(super) head: Head,
+}
+
 pub(super) fn read(pins: &Path) -> Result<Option<Head>, StoreError> {
-    match load(pins)?.remove(KEY) {
+    read_key(pins, HEAD)
+}
+
+/// The very beginning where nothing was deleted.
+pub(super) fn read_base(pins: &Path) -> Result<Base, StoreError> {
+    Ok(read_key(pins, BASE)?.unwrap_or_else(|| Base { segment: 1, head: Head::start() }))
+}
+
+fn read_key<T: DeserializeOwned>(pins: &Path, key: &str) -> Result<Option<T>, StoreError> {
+    match load(pins)?.remove(key) {
         None => Ok(None),
-        Some(head) => serde_json::from_value(head).map(Some).map_err(unreadable(pins)),
+        Some(value) => serde_json::from_value(value).map(Some).map_err(unreadable(pins)),
     }
 }
 
 pub(super) fn write(pins: &Path, head: &Head) -> Result<(), StoreError> {
+    write_key(pins, HEAD, head)
+}
+
+pub(super) fn write_base(pins: &Path, base: &Base) -> Result<(), StoreError> {
+    write_key(pins, BASE, base)
+}
+
+fn write_key(pins: &Path, key: &str, value: &impl Serialize) -> Result<(), StoreError> {
     let mut all = load(pins)?;
-    let head = serde_json::to_value(head).expect("a head is a number and a string");
-    all.insert(KEY.to_owned(), head);
+    let value = serde_json::to_value(value).expect("numbers and strings become JSON");
+    all.insert(key.to_owned(), value);
+    let text = serde_json::to_vec_pretty(&all).expect("a JSON object can be written");
+    write_atomic(pins, &text)
+}
+
+/// For a journal that begins anew: the old head and base belong to the journal that was set aside.
+pub(super) fn forget(pins: &Path) -> Result<(), StoreError> {
+    let mut all = load(pins)?;
+    if all.remove(HEAD).is_none() & all.remove(BASE).is_none() {
+        return Ok(());
+    }
     let text = serde_json::to_vec_pretty(&all).expect("a JSON object can be written");
     write_atomic(pins, &text)
 }

@@ -2,11 +2,12 @@
 
 use super::{
     Head, SNAPSHOT,
+    anchor::Base,
     line::{LINE_MAX, Record, decode},
     segment::{self, Scan, damaged, next_line, scan},
 };
 use crate::store::StoreError;
-use std::{collections::VecDeque, fs::File, io::BufReader, path::Path};
+use std::{collections::VecDeque, path::Path};
 
 /// Where the journal ends, as far as it is whole.
 pub(super) struct Tip {
@@ -57,7 +58,7 @@ pub(super) fn tip(dir: &Path, anchor: Option<Head>) -> Result<Tip, StoreError> {
 /// The step back over a segment whose first line was never finished.
 fn drop_unborn(dir: &Path, tip: &mut Tip) -> Result<(), StoreError> {
     let path = segment::path(dir, tip.segment);
-    let mut reader = BufReader::new(File::open(&path).map_err(StoreError::io("open", &path))?);
+    let mut reader = segment::open(dir, tip.segment)?;
     let mut bytes = Vec::new();
     next_line(&mut reader, &mut bytes).map_err(StoreError::io("read", &path))?;
     // A first line that is too long is damage, which the scan will say.
@@ -70,10 +71,7 @@ fn drop_unborn(dir: &Path, tip: &mut Tip) -> Result<(), StoreError> {
 
 fn end_of(dir: &Path, number: u64, anchor: Option<&Head>) -> Result<Head, StoreError> {
     let path = segment::path(dir, number);
-    if !path.exists() {
-        return Err(damaged(&path, 1, "the segment is missing"));
-    }
-    let scan = scan(&path, None, |record| check_anchored(&record, anchor))?;
+    let scan = scan(dir, number, None, |record| check_anchored(&record, anchor))?;
     check_whole(&path, &scan)?;
     scan.head.ok_or_else(|| damaged(&path, 1, "the segment is empty, yet another follows"))
 }
@@ -86,7 +84,7 @@ fn read_last(dir: &Path, tip: &mut Tip, anchor: Option<&Head>) -> Result<(), Sto
         return if gone { Err(damaged(&path, 1, "the segment is missing")) } else { Ok(()) };
     }
     let follows = follows_segment(tip.segment, &tip.head);
-    let scan = scan(&path, Some(tip.head.clone()), |record| {
+    let scan = scan(dir, tip.segment, Some(tip.head.clone()), |record| {
         check_anchored(&record, anchor)?;
         follows(&record)?;
         if record.kind == SNAPSHOT {
@@ -106,21 +104,22 @@ fn read_last(dir: &Path, tip: &mut Tip, anchor: Option<&Head>) -> Result<(), Sto
     Ok(())
 }
 
-/// Reads everything and changes nothing. Finds a changed byte, a cut, missing, added or moved line or segment, and a last
-/// line without an end, which may also be a line that a running daemon is just writing.
+/// Reads everything that is kept and changes nothing. Finds a changed byte, a cut, missing, added or moved line or segment,
+/// and a last line without an end, which may also be a line that a running daemon is just writing.
 pub fn verify(dir: &Path, pins: &Path) -> Result<Verified, StoreError> {
     // The anchor first: a journal that grows meanwhile only moves further past it.
     let anchor = super::anchor::read(pins)?;
-    let mut head = Head::start();
-    let mut last = (1, 0);
-    let numbers = segment::list(dir)?;
-    for (number, wanted) in numbers.iter().zip(1..) {
+    let base = super::anchor::read_base(pins)?;
+    let mut head = base.head.clone();
+    let mut last = (base.segment, 0);
+    let numbers = kept(dir, &base)?;
+    for (number, wanted) in numbers.iter().zip(base.segment..) {
         let path = segment::path(dir, wanted);
         if *number != wanted {
             return Err(damaged(&path, 1, "the segment is missing"));
         }
         let follows = follows_segment(wanted, &head);
-        let scan = scan(&path, Some(head), |record| {
+        let scan = scan(dir, wanted, Some(head), |record| {
             check_anchored(&record, anchor.as_ref()).and_then(|()| follows(&record))
         })?;
         check_whole(&path, &scan)?;
@@ -132,6 +131,13 @@ pub fn verify(dir: &Path, pins: &Path) -> Result<Verified, StoreError> {
     }
     check_reached(dir, last, &head, anchor.as_ref())?;
     Ok(Verified { segments: numbers.len() as u64, head, anchor })
+}
+
+/// Segments before the base are gone, or are about to be.
+fn kept(dir: &Path, base: &Base) -> Result<Vec<u64>, StoreError> {
+    let mut numbers = segment::list(dir)?;
+    numbers.retain(|number| *number >= base.segment);
+    Ok(numbers)
 }
 
 /// Each segment but the first begins with a snapshot.
@@ -183,7 +189,7 @@ pub fn tail(dir: &Path, lines: usize) -> Vec<Record> {
         if all.len() >= lines {
             break;
         }
-        let mut older = tail_of(&segment::path(dir, number), lines - all.len());
+        let mut older = tail_of(dir, number, lines - all.len());
         older.append(&mut all);
         all = older;
     }
@@ -194,13 +200,12 @@ pub fn tail(dir: &Path, lines: usize) -> Vec<Record> {
 /// before it. For those who only look.
 pub fn latest(dir: &Path) -> Vec<Record> {
     let numbers = segment::list(dir).unwrap_or_default();
-    let newest = numbers.into_iter().rev().map(|n| tail_of(&segment::path(dir, n), usize::MAX));
+    let newest = numbers.into_iter().rev().map(|n| tail_of(dir, n, usize::MAX));
     newest.into_iter().find(|records| !records.is_empty()).unwrap_or_default()
 }
 
-fn tail_of(path: &Path, lines: usize) -> Vec<Record> {
-    let Ok(file) = File::open(path) else { return Vec::new() };
-    let mut reader = BufReader::new(file);
+fn tail_of(dir: &Path, number: u64, lines: usize) -> Vec<Record> {
+    let Ok(mut reader) = segment::open(dir, number) else { return Vec::new() };
     let mut last = VecDeque::new();
     let mut bytes = Vec::new();
     while next_line(&mut reader, &mut bytes).unwrap_or(false) {

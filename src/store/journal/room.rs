@@ -19,10 +19,6 @@ impl Room {
         Ok(Self { end: file.metadata()?.len(), is_wanted: false })
     }
 
-    pub(super) fn is_left(&self, size: u64) -> bool {
-        self.end > size
-    }
-
     pub(super) fn is_scarce(&self, size: u64) -> bool {
         self.end < size + SCARCE
     }

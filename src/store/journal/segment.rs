@@ -5,6 +5,7 @@ use super::{
     line::{LINE_MAX, Record, decode},
 };
 use crate::store::StoreError;
+use flate2::bufread::GzDecoder;
 use std::{
     fs::{self, File},
     io::{self, BufRead, BufReader, Read},
@@ -15,7 +16,30 @@ pub(super) fn path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:06}.jsonl"))
 }
 
-/// The numbers of all segments, in order. Files with other names are not ours to judge.
+/// The same lines, compressed. Only segments that are never written again are packed.
+pub(super) fn packed_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:06}.jsonl.gz"))
+}
+
+/// A plain segment wins over a packed one: packing removes it last.
+pub(super) fn open(dir: &Path, number: u64) -> Result<Box<dyn BufRead>, StoreError> {
+    let plain = path(dir, number);
+    match File::open(&plain) {
+        Ok(file) => return Ok(Box::new(BufReader::with_capacity(64 << 10, file))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(StoreError::io("open", &plain)(error)),
+    }
+    let packed = packed_path(dir, number);
+    match File::open(&packed) {
+        Ok(file) => Ok(Box::new(BufReader::new(GzDecoder::new(BufReader::new(file))))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(damaged(&plain, 1, "the segment is missing"))
+        }
+        Err(error) => Err(StoreError::io("open", &packed)(error)),
+    }
+}
+
+/// The numbers of all segments, plain or packed, in order. Files with other names are not ours to judge.
 pub(super) fn list(dir: &Path) -> Result<Vec<u64>, StoreError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -25,11 +49,17 @@ pub(super) fn list(dir: &Path) -> Result<Vec<u64>, StoreError> {
     let mut numbers = Vec::new();
     for entry in entries {
         let name = entry.map_err(StoreError::io("list", dir))?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_suffix(".jsonl")?.parse().ok());
-        let ours = |number: &u64| *number > 0 && path(dir, *number).file_name() == Some(&name);
+        let number = name.to_str().and_then(|name| {
+            name.strip_suffix(".gz").unwrap_or(name).strip_suffix(".jsonl")?.parse().ok()
+        });
+        let ours = |number: &u64| {
+            let names = [path(dir, *number), packed_path(dir, *number)];
+            *number > 0 && names.iter().any(|path| path.file_name() == Some(&name))
+        };
         numbers.extend(number.filter(ours));
     }
     numbers.sort_unstable();
+    numbers.dedup();
     Ok(numbers)
 }
 
@@ -48,12 +78,13 @@ pub(super) struct Scan {
 
 /// Reads line by line. `before` is where the chain stands; without it the first line is believed.
 pub(super) fn scan(
-    path: &Path,
+    dir: &Path,
+    number: u64,
     before: Option<Head>,
     mut each: impl FnMut(Record) -> Result<(), String>,
 ) -> Result<Scan, StoreError> {
-    let file = File::open(path).map_err(StoreError::io("open", path))?;
-    let mut reader = BufReader::with_capacity(64 << 10, file);
+    let path = &path(dir, number);
+    let mut reader = open(dir, number)?;
     let mut scan = Scan { head: before, lines: 0, first: 0, size: 0, torn: Vec::new() };
     let mut bytes = Vec::new();
     while next_line(&mut reader, &mut bytes).map_err(StoreError::io("read", path))? {

@@ -222,7 +222,7 @@ fn lines_are_written_into_room_that_was_made_ahead() {
     add(&mut journal, 1);
     assert_eq!(fs::metadata(place.segment(1)).unwrap().len(), bytes.len() as u64);
     assert_eq!(place.verify().unwrap().head.n, 4);
-    journal.clear_room();
+    journal.close().unwrap();
     assert!(!fs::read(place.segment(1)).unwrap().contains(&0), "whoever leaves clears up");
     assert_eq!(place.verify().unwrap().head.n, 4);
     journal.rotate(&json!({}), at()).unwrap();
@@ -540,13 +540,18 @@ fn the_anchor_is_written_now_and_then_and_leaves_other_pins_alone() {
     fs::write(place.pins(), r#"{"gates":{"sha":"abc"}}"#).unwrap();
     let (mut journal, _) = place.open();
     let anchored = || anchor::read(&place.pins()).unwrap().map(|head| head.n);
+    add(&mut journal, 1);
+    assert_eq!(anchored(), Some(1), "a new journal is known from its first record on");
     add(&mut journal, 63);
-    assert_eq!(anchored(), None);
-    add(&mut journal, 2);
-    assert_eq!(anchored(), Some(64));
+    assert_eq!(anchored(), Some(1));
+    add(&mut journal, 1);
+    assert_eq!(anchored(), Some(65));
+    let later = at() + ANCHOR_AFTER;
+    journal.append("k", &json!({}), later, Durability::Synced).unwrap();
+    assert_eq!(anchored(), Some(66), "a minute later the next record is anchored");
     journal.append("lazy", &json!({}), at(), Durability::Lazy).unwrap();
     journal.close().unwrap();
-    assert_eq!(anchored(), Some(66));
+    assert_eq!(anchored(), Some(67));
     let pins: Value = serde_json::from_slice(&fs::read(place.pins()).unwrap()).unwrap();
     assert_eq!(pins["gates"]["sha"], "abc");
 }
@@ -612,4 +617,102 @@ fn a_snapshot_inside_a_segment_counts_too() {
     journal.append(SNAPSHOT, &json!({}), at(), Durability::Synced).unwrap();
     add(&mut journal, 1);
     assert_eq!(numbers(&place.open().1.records), [3, 4]);
+}
+
+/// Six segments of two records and a snapshot each.
+fn long() -> Place {
+    let place = Place::new();
+    let (mut journal, _) = place.open();
+    for _ in 0..5 {
+        add(&mut journal, 2);
+        journal.rotate(&json!({}), at()).unwrap();
+    }
+    add(&mut journal, 2);
+    journal.close().unwrap();
+    place
+}
+
+fn written_at(place: &Place, number: u64, at: Timestamp) {
+    let paths = [place.segment(number), segment::packed_path(&place.dir(), number)];
+    let file = paths.iter().find_map(|path| File::options().append(true).open(path).ok()).unwrap();
+    file.set_modified(at.into()).unwrap();
+}
+
+// covers: DM-08
+#[test]
+fn packed_segments_are_verified_and_read_like_plain_ones() {
+    let place = long();
+    let whole = place.verify().unwrap();
+    let all = numbers(&tail(&place.dir(), 99));
+    written_at(&place, 2, at());
+    assert_eq!(pack(&place.dir()).unwrap(), 4);
+    assert_eq!(pack(&place.dir()).unwrap(), 0, "nothing is packed twice");
+    let packed = segment::packed_path(&place.dir(), 2);
+    assert_eq!(Timestamp::from(packed.metadata().unwrap().modified().unwrap()), at());
+    assert!(!place.segment(4).exists() && place.segment(5).exists());
+    assert_eq!(place.verify().unwrap(), whole);
+    assert_eq!(numbers(&tail(&place.dir(), 99)), all);
+    let (mut journal, opened) = place.open();
+    assert_eq!(numbers(&opened.records), [15, 16, 17]);
+    add(&mut journal, 1);
+    // A segment that was packed and not yet removed counts once.
+    fs::write(place.segment(1), "").unwrap();
+    damage(place.verify());
+    fs::remove_file(place.segment(1)).unwrap();
+    let bytes = fs::read(&packed).unwrap();
+    fs::write(&packed, &bytes[..bytes.len() / 2]).unwrap();
+    assert!(place.verify().is_err(), "a packed segment that was cut");
+    fs::remove_file(&packed).unwrap();
+    assert_eq!(damage(place.verify()).2, "the segment is missing");
+}
+
+// covers: DM-08
+#[test]
+fn old_segments_go_and_what_is_left_is_still_verified() {
+    let place = long();
+    pack(&place.dir()).unwrap();
+    let (mut journal, _) = place.open();
+    let keep_from = at();
+    (1..=6).for_each(|number| written_at(&place, number, at()));
+    assert_eq!(journal.prune(keep_from).unwrap(), 0, "none is older than that");
+    let old = at() - TimeDelta::days(100);
+    [1, 2, 4].iter().for_each(|number| written_at(&place, *number, old));
+    assert_eq!(journal.prune(keep_from).unwrap(), 2, "only from the beginning on");
+    assert_eq!(segment::list(&place.dir()).unwrap(), [3, 4, 5, 6]);
+    assert_eq!(place.verify().unwrap().segments, 4);
+    add(&mut journal, 1);
+    journal.close().unwrap();
+    place.verify().unwrap();
+    // After a crash between the base and the deletion, the rest goes the next time.
+    fs::write(place.segment(2), "left over").unwrap();
+    place.verify().unwrap();
+    written_at(&place, 2, old);
+    assert_eq!(journal.prune(keep_from).unwrap(), 1);
+    // The two newest stay whatever their age, because opening reads both.
+    (3..=6).for_each(|number| written_at(&place, number, old));
+    journal.prune(keep_from).unwrap();
+    assert_eq!(segment::list(&place.dir()).unwrap(), [5, 6]);
+    place.verify().unwrap();
+    place.open();
+    fs::remove_file(place.segment(5)).unwrap();
+    damage(place.verify());
+}
+
+// covers: DM-08
+#[test]
+fn a_damaged_journal_is_kept_beside_the_new_one() {
+    let place = Place::filled();
+    let bytes = fs::read(place.segment(1)).unwrap();
+    fs::remove_file(place.segment(2)).unwrap();
+    damage(place.verify());
+    let aside = Journal::set_aside(&place.dir(), &place.pins(), at()).unwrap();
+    assert_eq!(fs::read(segment::path(&aside, 1)).unwrap(), bytes);
+    let (mut journal, opened) = place.open();
+    assert!(opened.records.is_empty());
+    add(&mut journal, 1);
+    place.verify().unwrap();
+    fs::write(place.pins(), "{").unwrap();
+    let later = at() + TimeDelta::seconds(1);
+    Journal::set_aside(&place.dir(), &place.pins(), later).unwrap();
+    place.open();
 }
