@@ -10,6 +10,7 @@ pub use trees::Trees;
 
 use crate::escalate::{EscalateError, Outbox, Voice};
 use crate::git::{Committed, GitError, Pushed, Repo};
+use crate::live::Happening;
 use crate::model::{Effect, Fact, Failure, FailureKind, Key, Keyed, PlannedCommit, RelPath, Spawn};
 use crate::repository::Places;
 use crate::run::{Executor as _, Launcher, LocalExecutor, NoAgent, RunError};
@@ -153,13 +154,16 @@ impl Hands {
                 let escalation = evidence::with_journal(escalation, &self.places.journal());
                 self.outbox.raise(&escalation, key, crate::clock::now().wall)?;
                 self.voice.nudge();
+                self.show(|| Happening::Told(Box::new(escalation)));
             }
             Effect::Resolve { cause, .. } => {
                 self.outbox.resolve(cause, key, crate::clock::now().wall)?;
                 self.voice.nudge();
+                self.show(|| Happening::Resolved { subject: cause.subject.clone() });
             }
             Effect::Log(event) => {
                 events::append(&self.places.events(), event, key).map_err(ApplyError::Events)?;
+                self.show(|| Happening::Logged(event.clone()));
                 if let Some(run) = event.without_artifact() {
                     self.executor.note_no_artifact(&run)?;
                 }
@@ -167,6 +171,10 @@ impl Hands {
             Effect::Lease { .. } | Effect::Release { .. } | Effect::Reply { .. } => {}
         }
         Ok(Applied::Done)
+    }
+
+    fn show(&self, what: impl FnOnce() -> Happening) {
+        self.voice.live.send(&self.places.root, what);
     }
 
     fn shelf(&self) -> Shelf<'_> {

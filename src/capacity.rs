@@ -163,6 +163,13 @@ impl Capacity {
         });
     }
 
+    /// The day's money is spent: no run starts before tomorrow, or before the owner raises the cap.
+    pub fn is_spent(&self) -> bool {
+        let inner = self.lock();
+        let today = crate::clock::now().wall.date_naive();
+        inner.limits.cost_per_day.is_some_and(|cap| inner.spent_on(today) >= cap)
+    }
+
     fn admit(&self, now: Ticks) {
         loop {
             let mut inner = self.lock();

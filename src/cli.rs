@@ -19,6 +19,7 @@ mod ledger;
 mod lock;
 mod logs;
 mod metrics;
+mod narrate;
 mod protocol;
 mod review_loop;
 mod run;

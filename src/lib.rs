@@ -39,6 +39,7 @@ pub mod control;
 pub mod daemon;
 pub mod escalate;
 pub mod git;
+pub mod live;
 pub mod metrics;
 pub mod model;
 pub mod protocol;

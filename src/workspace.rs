@@ -25,6 +25,7 @@ use crate::capacity::Permit;
 use crate::clock;
 use crate::escalate::Proof;
 use crate::git::{GitError, Pin};
+use crate::live::Happening;
 use crate::model::{
     Answer, Checkout, Command, Deadline, Digest, Effect, Keyed, RunEvent, RunId, Spawn, Ticks,
     TreeRef, Wake,
@@ -252,7 +253,11 @@ impl Workspace {
             tracing::info!(%protocol, %row, "moved");
         }
         for rejection in &decision.rejections {
-            tracing::warn!(%protocol, %rejection, "refused");
+            tracing::info!(%protocol, %rejection, "refused");
+            self.settings.voice.live.send(&self.hands.places.root, || {
+                let (protocol, rejection) = (protocol.clone(), rejection.clone());
+                Happening::Refused { protocol, rejection }
+            });
         }
         let durability = if decision.only_starts() { Durability::Lazy } else { Durability::Synced };
         self.settling.note_behind(!decision.only_asks() && decision.only_starts());
@@ -336,6 +341,8 @@ impl Workspace {
             return Ok(());
         };
         tracing::info!(run = %end.run, outcome = end.outcome.word(), "ended");
+        let live = &self.settings.voice.live;
+        live.send(&self.hands.places.root, || Happening::Ended(end.clone()));
         let run = end.run.clone();
         let entry = Entry::Ran { run: run.clone(), outcome: end.outcome.sentence() };
         let apart = self.running.get(&run).is_some_and(|running| running.apart);
@@ -451,7 +458,10 @@ impl Workspace {
 
     /// Nothing runs, nothing is under way, and time alone will change nothing.
     fn is_quiet(&self) -> bool {
-        let open = self.slots.iter().any(|slot| slot.open().next().is_some());
+        // A start that waits for tomorrow's money is no work of today.
+        let is_spent = self.settings.capacity.is_spent();
+        let waits = |keyed: &Keyed| is_spent && matches!(keyed.effect, Effect::Lease { .. });
+        let open = self.slots.iter().any(|slot| slot.open().any(|keyed| !waits(keyed)));
         let mut deadlines = self.slots.iter().filter_map(|slot| slot.deadline.as_ref());
         let due = deadlines.any(|deadline| !deadline.is_patrol());
         self.running.is_empty() && !open && !due && self.is_settled()

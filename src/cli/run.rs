@@ -1,13 +1,18 @@
 //! `agency run`: the daemon in the foreground.
 
+mod narrator;
+
 use super::arena;
 use super::context::{Context, root_of};
 use super::exit::{Exit, report};
 use crate::config::Env;
 use crate::daemon::{Daemon, Outcome, Roots, Source};
 use crate::escalate::{self, Courier, Heartbeat, Proofs, Supervisor, Voice};
+use crate::live::LiveFeed;
+use crate::repository::{StateDir, repositories};
 use crate::watch::{Mode, WatchOptions, Watcher};
-use crate::workspace::{Settings, Until};
+use crate::workspace::{RepoStatus, Settings, Until};
+use narrator::Narrator;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,6 +25,11 @@ use tokio_util::sync::CancellationToken;
 /// A thread that blocks on the disk is kept this long for the next one. Any longer, and the rescans of many repositories keep
 /// every thread that was ever needed at once, with its stack.
 const KEEP_ALIVE: Duration = Duration::from_millis(250);
+
+/// How long a daemon that stops waits for messages that are under way.
+const STOP_LIMIT: Duration = Duration::from_secs(3);
+/// How long `--once` waits until its messages are delivered; a message that fails is sent by the next daemon.
+const DELIVERY_LIMIT: Duration = Duration::from_secs(30);
 
 /// Watch repositories, judge what agents write, start the next one
 #[derive(clap::Args)]
@@ -58,15 +68,24 @@ pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         let until = if args.once { Until::Quiet } else { Until::Cancelled };
         let stop = CancellationToken::new();
         listen_for_signals(stop.clone())?;
-        let voices = Voices::start(&mut settings, &context.env);
+        let (narrator, live) = Narrator::start();
+        let voices = Voices::start(&mut settings, &context.env, live);
+        let state_dir = settings.state_dir.clone();
         let (sender, settings) = watch::channel(settings);
         let following = tokio::spawn(source.follow(sender));
         tracing::info!("agency is at work");
         let outcomes =
             Daemon { watcher, until, drain: args.drain, settings }.run(roots, stop).await;
         following.abort();
+        let worked_on: Vec<_> = outcomes.iter().map(|outcome| outcome.root.clone()).collect();
+        if args.once {
+            voices.deliver().await;
+        }
         voices.stop().await;
-        Ok(exit_of(outcomes))
+        narrator.stop().await;
+        let exit = exit_of(outcomes);
+        let held = args.once && exit == Exit::Fine && is_held(&state_dir, &worked_on);
+        Ok(if held { Exit::Finding } else { exit })
     })
 }
 
@@ -79,7 +98,7 @@ struct Voices {
 
 impl Voices {
     /// Gives the settings their voice, and begins to speak.
-    fn start(settings: &mut Settings, env: &Env) -> Self {
+    fn start(settings: &mut Settings, env: &Env, live: LiveFeed) -> Self {
         let channels = escalate::channels(&settings.config, env);
         if channels.names().is_empty() {
             tracing::warn!(
@@ -103,16 +122,23 @@ impl Voices {
         tasks.spawn(async move { watchdog.watch(watched).await });
         let wanted = settings.config.heartbeat.is_some() || env.get("WATCHDOG_USEC").is_some();
         let proofs = wanted.then_some(proofs);
-        settings.voice = Voice { courier: Some(courier.handle()), redactor, proofs };
+        settings.voice = Voice { courier: Some(courier.handle()), redactor, proofs, live };
         supervisor.ready();
         Self { courier, supervisor, tasks }
     }
 
+    /// Waits until every message was sent, or tried and put off.
+    async fn deliver(&self) {
+        if tokio::time::timeout(DELIVERY_LIMIT, self.courier.drain()).await.is_err() {
+            tracing::warn!("some messages are not delivered yet; the next daemon sends them");
+        }
+    }
+
+    /// What is not sent within the limit is sent by the next daemon.
     async fn stop(mut self) {
         self.supervisor.stopping();
         self.tasks.abort_all();
-        // What is not sent by then is sent by the next daemon.
-        drop(tokio::time::timeout(Duration::from_secs(3), self.courier.stop()).await);
+        drop(tokio::time::timeout(STOP_LIMIT, self.courier.stop()).await);
     }
 }
 
@@ -136,6 +162,13 @@ fn roots(context: &Context, args: &Args, settings: &Settings) -> anyhow::Result<
 
 fn configured(settings: &Settings) -> Vec<PathBuf> {
     settings.config.repos.iter().map(|repo| repo.path.clone()).collect()
+}
+
+/// One of these repositories waits for its owner.
+fn is_held(state_dir: &StateDir, roots: &[PathBuf]) -> bool {
+    let known = repositories(state_dir).unwrap_or_default();
+    let ours = known.iter().filter(|known| roots.contains(&known.path));
+    ours.filter_map(|known| RepoStatus::read(&known.folder)).any(|status| status.held)
 }
 
 /// The worst of what happened.
@@ -185,9 +218,11 @@ fn hide_memory() {
 }
 
 fn start_log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("AGENCY_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     let terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    // What happens is printed in words there; the log adds only what is wrong.
+    let usual = if std::io::IsTerminal::is_terminal(&std::io::stdout()) { "warn" } else { "info" };
+    let filter = tracing_subscriber::EnvFilter::try_from_env("AGENCY_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(usual));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
     log.with_ansi(terminal).with_writer(std::io::stderr).init();
 }

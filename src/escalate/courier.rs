@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::Instant;
 
@@ -25,6 +25,8 @@ const RESCAN: Duration = Duration::from_secs(30);
 const REFRESH_PAUSE: Duration = Duration::from_millis(100);
 /// After a write that failed.
 const PAUSE: Duration = Duration::from_secs(5);
+/// Whoever waits for the messages waits for a second try that is due this soon, not for a later one.
+const SOON: Duration = Duration::from_secs(5);
 
 type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
@@ -41,6 +43,9 @@ pub struct Courier {
     under_way: HashMap<Id, Job>,
     refresh_at: Instant,
     refreshed: Instant,
+    /// When the next message is due.
+    next_due: Option<Timestamp>,
+    drained: Vec<oneshot::Sender<()>>,
 }
 
 #[derive(Clone, Debug)]
@@ -54,6 +59,8 @@ enum Order {
     Watch(PathBuf),
     Forget(PathBuf),
     Reload(Box<Channels>),
+    /// Say when no message is due any more.
+    Drain(oneshot::Sender<()>),
     Stop,
 }
 
@@ -101,6 +108,14 @@ impl Running {
         self.handle.clone()
     }
 
+    /// Returns when every message that is due was tried, and none is to be tried again soon.
+    pub async fn drain(&self) {
+        let (sender, drained) = oneshot::channel();
+        self.handle.order(Order::Drain(sender));
+        // A courier that has ended carries nothing any more.
+        drop(drained.await);
+    }
+
     /// Starts nothing new, waits for what is under way, but not for ever.
     pub async fn stop(self) {
         let Self { handle, mut task } = self;
@@ -140,6 +155,8 @@ impl Courier {
             under_way,
             refresh_at,
             refreshed,
+            next_due: None,
+            drained: Vec::new(),
         };
         (courier, handle)
     }
@@ -166,6 +183,7 @@ impl Courier {
             }
             self.refresh();
             wake = self.dispatch();
+            self.answer_drained();
         }
         while let Some(ended) = self.attempts.join_next_with_id().await {
             self.note(ended);
@@ -188,7 +206,22 @@ impl Courier {
                     shut.into_iter().for_each(|dir| self.open(dir, now));
                 }
             }
+            Order::Drain(sender) => {
+                self.refresh_at = Instant::now();
+                self.drained.push(sender);
+            }
             Order::Stop => {}
+        }
+    }
+
+    fn answer_drained(&mut self) {
+        let soon = (self.clock)() + SOON;
+        if self.under_way.is_empty() && self.next_due.is_none_or(|at| at > soon) {
+            for sender in self.drained.drain(..) {
+                if sender.send(()).is_err() {
+                    tracing::trace!("the asker did not wait until the outboxes were empty");
+                }
+            }
         }
     }
 
@@ -226,7 +259,8 @@ impl Courier {
                 wakes.extend(self.start_next(&channel.name, now));
             }
         }
-        let soonest = wakes.into_iter().min().map(|at| (at - now).to_std().unwrap_or_default());
+        self.next_due = wakes.into_iter().min();
+        let soonest = self.next_due.map(|at| (at - now).to_std().unwrap_or_default());
         let wait = soonest.unwrap_or(RESCAN).clamp(Duration::from_millis(1), RESCAN);
         self.refresh_at.min(Instant::now() + wait)
     }

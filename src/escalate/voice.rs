@@ -3,6 +3,7 @@
 
 use super::{Channels, CourierHandle, Proofs, Redactor, Surroundings};
 use crate::config::{Config, Env};
+use crate::live::LiveFeed;
 
 #[derive(Clone, Default)]
 pub struct Voice {
@@ -10,6 +11,8 @@ pub struct Voice {
     pub redactor: Redactor,
     /// Somebody outside wants to know that every repository is looked after.
     pub proofs: Option<Proofs>,
+    /// A terminal that shows what happens.
+    pub live: LiveFeed,
 }
 
 impl Voice {

@@ -296,10 +296,7 @@ struct OpenedJournal {
 
 /// A journal that was begun and is empty or gone is damage (DM-08). `agency adopt` keeps a damaged journal aside and begins
 /// a new one.
-fn open_journal(
-    repository: &Repository,
-    stranger: Stranger,
-) -> Result<OpenedJournal, StoreError> {
+fn open_journal(repository: &Repository, stranger: Stranger) -> Result<OpenedJournal, StoreError> {
     let (dir, pins) = (repository.places().journal(), repository.places().pins());
     let opened = Journal::open(&dir, &pins).and_then(|(journal, opened)| {
         if repository.has_journal() && journal.head().n == 0 {

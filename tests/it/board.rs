@@ -14,7 +14,7 @@ mod setup;
 mod shared;
 mod speaking;
 mod styles;
-mod terminal;
+pub(crate) mod terminal;
 mod verifying;
 
 use crate::e2e::stage::Stage;

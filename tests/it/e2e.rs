@@ -20,6 +20,7 @@ mod planted;
 mod readme;
 mod redteam;
 mod service;
+mod speaking;
 pub(crate) mod stage;
 mod stranger;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -1,9 +1,9 @@
 //! Tells on the terminal what happens, from the files that anyone may read: the event log and the status.
 
+use super::super::narrate;
 use crate::clock;
-use crate::model::Timestamp;
+use crate::model::{Event, Timestamp};
 use crate::workspace::RepoStatus;
-use serde_json::Value;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -50,65 +50,17 @@ impl Teller {
     fn tell_events(&mut self) {
         let text = std::fs::read_to_string(self.folder.join("events.ndjson")).unwrap_or_default();
         for line in text.lines().skip(self.told) {
-            let Ok(event) = serde_json::from_str::<Value>(line) else { return };
+            let Ok(event) = serde_json::from_str::<Event>(line) else { return };
             self.told += 1;
             self.wipe();
             self.tell_event(&event);
         }
     }
 
-    fn tell_event(&self, event: &Value) {
-        let word = |name: &str| event["context"][name].as_str().unwrap_or_default().to_owned();
-        let agent = event["agent"].as_str().unwrap_or_default();
-        let seconds = (clock::now().wall - self.begun).as_seconds_f32();
-        match event["event"].as_str() {
-            Some("run.start") if !word("task").is_empty() => {
-                anstream::println!("{seconds:>5.1}s  {agent:<12} works on {}", word("task"));
-            }
-            Some("run.start") => {
-                anstream::println!(
-                    "{seconds:>5.1}s  {agent:<12} works on step {}, {}",
-                    word("step"),
-                    word("phase")
-                );
-            }
-            Some("sent-back") => {
-                let (task, why) = (word("task"), word("why"));
-                anstream::println!("{seconds:>5.1}s  {agent:<12} gets {task} back: {why}");
-            }
-            // A move of a task on a board of many.
-            Some("transition") if word("action").is_empty() => {
-                let (row, task, from, to) = (word("row"), word("task"), word("from"), word("to"));
-                let why = word("why");
-                let why = if why.is_empty() { String::new() } else { format!("  ({why})") };
-                anstream::println!("{seconds:>5.1}s  {row:<12} {task}: {from} → {to}{why}");
-            }
-            Some("transition") => {
-                let (row, action, to) = (word("row"), word("action"), word("to"));
-                anstream::println!(
-                    "{seconds:>5.1}s  {row:<12} {agent} said so: {action} → {to}, committed"
-                );
-            }
-            Some("agent_started") => {
-                anstream::println!(
-                    "{seconds:>5.1}s  {agent:<12} begins, iteration {}",
-                    word("iteration")
-                );
-            }
-            Some("claim") => {
-                anstream::println!("{seconds:>5.1}s  {agent:<12} claims {}", word("task"));
-            }
-            Some("task") => {
-                let (task, branch) = (word("task"), word("branch"));
-                anstream::println!(
-                    "{seconds:>5.1}s  {agent:<12} is through with {task}, work on {branch}"
-                );
-            }
-            Some("handoff_created") => {
-                let (kind, to) = (word("type"), word("to"));
-                anstream::println!("{seconds:>5.1}s  {agent:<12} → {to}: {kind}");
-            }
-            _ => {}
+    fn tell_event(&self, event: &Event) {
+        if let Some(line) = narrate::logged(event) {
+            let seconds = (clock::now().wall - self.begun).as_seconds_f32();
+            anstream::println!("{seconds:>5.1}s  {line}");
         }
     }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Our program with a person in front of it.
-struct Terminal {
+pub(crate) struct Terminal {
     keys: File,
     screen: Receiver<Vec<u8>>,
     child: Child,
@@ -22,7 +22,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn open(stage: &Stage, words: &[&str]) -> Self {
+    pub(crate) fn open(stage: &Stage, words: &[&str]) -> Self {
         let pty = openpty(None, None).unwrap();
         let end = || Stdio::from(pty.slave.try_clone().unwrap());
         let child = stage
@@ -51,7 +51,7 @@ impl Terminal {
     }
 
     /// Waits until this is shown, after what was waited for before.
-    fn wait(&mut self, text: &str) {
+    pub(crate) fn wait(&mut self, text: &str) {
         let end = Instant::now() + LIMIT;
         loop {
             if let Some(at) = self.shown[self.read..].find(text) {
@@ -75,7 +75,7 @@ impl Terminal {
         self.press(keys);
     }
 
-    fn end(mut self) -> (i32, String) {
+    pub(crate) fn end(mut self) -> (i32, String) {
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
         while let Ok(bytes) = self.screen.recv_timeout(LIMIT) {
             self.shown.push_str(&String::from_utf8_lossy(&bytes));

@@ -19,13 +19,12 @@ fn the_demo_serves_every_task_in_under_a_minute_and_shows_where_to_look() {
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     for id in ["MENU-1", "SOUP-1", "BREAD-1", "TASTE-1"] {
-        for what in [format!("claims {id}"), format!("works on {id}"), format!("through with {id}")]
-        {
+        for what in [format!("claims {id}"), format!("works on {id}"), format!("finished {id}")] {
             assert_eq!(said.matches(&what).count(), 1, "{what}\n{said}");
         }
     }
     let last = said.find("claims TASTE-1").unwrap();
-    assert!(said.find("through with SOUP-1").unwrap() < last, "what it depends on comes first");
+    assert!(said.find("finished SOUP-1").unwrap() < last, "what it depends on comes first");
     for words in ["complete for the agents", "Look around:", "On your own repository:", " status\n"]
     {
         assert!(said.contains(words), "it does not say {words}\n{said}");

@@ -105,7 +105,7 @@ fn a_clone_is_held_until_it_is_adopted() {
     let clone = stage.at("clone");
     let before = stage.started().len();
     let once = stage.agency_in(&clone, &["run", "--once"]);
-    assert_eq!(once.code, 0, "{}", once.err);
+    assert_eq!(once.code, 1, "it is held: {}", once.err);
     assert_eq!(stage.started().len(), before, "nothing is started in an unknown clone");
     let status = stage.agency_in(&clone, &["--repo", ".", "status", "--json"]);
     let status: serde_json::Value = serde_json::from_str(&status.out).unwrap();
@@ -129,7 +129,7 @@ fn a_moved_repository_goes_on_and_a_copy_does_not() {
     let copied =
         std::process::Command::new("cp").arg("-a").arg(stage.repo()).arg(&copy).status().unwrap();
     assert!(copied.success());
-    assert_eq!(stage.agency_in(&copy, &["run", "--once"]).code, 0);
+    assert_eq!(stage.agency_in(&copy, &["run", "--once"]).code, 1);
     assert!(stage.started().is_empty(), "a copy is nobody's until it is adopted");
     std::fs::rename(stage.repo(), stage.at("moved")).unwrap();
     let moved = stage.agency_in(&stage.at("moved"), &["run", "--once"]);
@@ -194,11 +194,11 @@ fn the_repositorys_own_settings_count_only_as_trusted() {
     let stage = Stage::new("exit 1");
     stage.ok(&["loop", "init", "--steps", "1"]);
     stage.write("agency.yaml", "loop: { max_rejections: 1 }\n");
-    assert_eq!(stage.start_with(&["--once"]).wait(), 0);
+    assert_eq!(stage.start_with(&["--once"]).wait(), 1, "its agent fails, so it is held");
     let notes = stage.json(&["status", "--json"])["repos"][0]["notes"].to_string();
     assert!(notes.contains("not trusted"), "{notes}");
     stage.ok(&["trust"]);
-    assert_eq!(stage.start_with(&["--once"]).wait(), 0);
+    assert_eq!(stage.start_with(&["--once"]).wait(), 1);
     let notes = stage.json(&["status", "--json"])["repos"][0]["notes"].to_string();
     assert!(!notes.contains("not trusted"), "{notes}");
     stage.write("agency.yaml", "agents: {}\n");

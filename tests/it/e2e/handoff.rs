@@ -173,13 +173,13 @@ fn a_question_is_answered_and_the_answer_goes_back_as_a_handoff() {
     let stage = Stage::new(RELAY);
     std::fs::write(stage.at("home/mode"), "ask").unwrap();
     stage.ok(&["handoff", "start", "Add user auth"]);
-    assert_eq!(stage.start_with(&["--once"]).wait(), 0, "{}", stage.daemon_log());
+    assert_eq!(stage.start_with(&["--once"]).wait(), 1, "{}", stage.daemon_log());
     let asked = stage.escalation("HO-07").unwrap();
     assert_eq!(asked["options"], serde_json::json!(["JWT", "Session", "OAuth"]));
     assert!(asked["summary"].as_str().unwrap().contains("Cannot determine auth method"));
     assert_eq!(stage.json(&["status", "--json"])["repos"][0]["held"], true);
     let before = stage.started().len();
-    assert_eq!(stage.start_with(&["--once"]).wait(), 0);
+    assert_eq!(stage.start_with(&["--once"]).wait(), 1);
     assert_eq!(stage.started().len(), before, "a blocking question holds the workflow");
     let said = stage.ok(&["answer", asked["id"].as_str().unwrap(), "JWT, as before"]);
     assert!(said.contains("hears: JWT"), "{said}");
@@ -221,7 +221,7 @@ fn people_may_accept_complete_and_reject_by_hand() {
     stage.ok(&["handoff", "reject", &second]);
     assert_eq!(stage.agency(&["handoff", "accept", &second]).code, 1, "what is rejected stays so");
     assert!(stage.ok(&["check"]).contains("nothing is wrong"));
-    assert_eq!(stage.start_with(&["--once"]).wait(), 0, "{}", stage.daemon_log());
+    assert_eq!(stage.start_with(&["--once"]).wait(), 1, "{}", stage.daemon_log());
     assert!(stage.started().is_empty(), "nobody is started for what people did");
     let folders: BTreeMap<_, _> =
         messages(&stage).into_iter().map(|(id, places)| (id, places[0].0.clone())).collect();

@@ -84,7 +84,7 @@ fn what_was_not_sent_before_a_kill_is_sent_by_the_next_daemon() {
     let stage = Stage::new("exit 3");
     stage.configure_agents("retries: 0", "");
     stage.ok(&["loop", "init", "--steps", "1"]);
-    assert_eq!(stage.start_with(&["--once"]).wait(), 0, "held, and nobody was told");
+    assert_eq!(stage.start_with(&["--once"]).wait(), 1, "held, and nobody was told");
     let told = stage.escalation("SU-06").unwrap();
     let id = told["id"].as_str().unwrap();
     configure(&stage, &hooks, "");
