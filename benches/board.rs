@@ -1,6 +1,7 @@
 //! What a report costs on a small and on a very large board, side by side in one run: from the builder's close of its report to the
 //! auditor's first instruction. Machines are noisy, so only the ratio means something. `cargo bench --bench board` prints it; a
-//! number after `--` is the size of the large board.
+//! number after `--` is the size of the large board. `-- queue 2000` queues so many tasks at four places and compares the rate of
+//! the first quarter with that of the last, and prints what the journal takes per task.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const AGENT: &str = "--agent";
+const QUEUE: &str = "queue";
 const SMALL: usize = 10;
 const LARGE: usize = 100_000;
 const ROUNDS: usize = 4;
@@ -24,6 +26,10 @@ fn main() {
     if word == AGENT {
         return act();
     }
+    if word == QUEUE {
+        let tasks = std::env::args().nth(2).and_then(|word| word.parse().ok());
+        return queue(tasks.unwrap_or(2_000));
+    }
     let large = word.parse().unwrap_or(LARGE);
     println!(
         "From the builder's close of its report to the auditor's first instruction (medians)\n"
@@ -37,6 +43,55 @@ fn main() {
 fn line(tasks: usize, time: Duration) -> Duration {
     println!("  {:<24} {:>9.2} ms", format!("{tasks} other tasks"), time.as_secs_f64() * 1e3);
     time
+}
+
+/// All tasks are there from the beginning; four builders at a time, no auditor.
+fn queue(tasks: usize) {
+    let stage = Stage::new();
+    let text = std::fs::read_to_string(stage.at("agency.yaml")).expect("it was just written");
+    let text = text.replace("auditor: gemini, ", "");
+    let limits = "limits: { parallel: 4, per_repo: 4, per_agent: 4 }\n";
+    std::fs::write(stage.at("agency.yaml"), text + limits).expect("a temporary folder is writable");
+    let stage = board_at(stage, 0);
+    for id in 1..=tasks {
+        let path = format!(".kodingx/inbox/claude-code/{DAY}/T{id:04}-0900-now.md");
+        stage.write(&path, &task(id, "claude-code", "NEW", None));
+    }
+    let begun = clock();
+    stage.agency(&["run", "--once"]);
+    let whole = Duration::from_nanos((clock() - begun) as u64);
+    let text = std::fs::read_to_string(stage.notes()).expect("the agents have written");
+    let mut ends: Vec<u128> = text
+        .lines()
+        .map(|line| line.rsplit(' ').next().and_then(|end| end.parse().ok()).expect("a time"))
+        .collect();
+    ends.sort_unstable();
+    assert_eq!(ends.len(), tasks, "every task was built once");
+    let quarter = tasks / 4;
+    let rate = |from: u128, to: u128| quarter as f64 / ((to - from) as f64 / 1e9);
+    let first = rate(begun, ends[quarter - 1]);
+    let last = rate(ends[tasks - quarter - 1], ends[tasks - 1]);
+    println!("{tasks} tasks at 4 places: {:.0} s", whole.as_secs_f64());
+    println!("  first quarter {first:>8.2} tasks/s\n  last quarter  {last:>8.2} tasks/s");
+    println!("  ratio         {:>8.2} ×  (goal: at most 1.3×)", first / last);
+    let bytes = folder_size(&stage.at("state"), "journal");
+    println!("  journal       {:>8} bytes per task, {bytes} in all", bytes / tasks as u64);
+}
+
+/// Of the files in folders of this name, below `dir`.
+fn folder_size(dir: &Path, name: &str) -> u64 {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let size = |path: PathBuf| {
+        if path.file_name().is_some_and(|found| found == name) {
+            let files = std::fs::read_dir(&path).into_iter().flatten().flatten();
+            files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
+        } else if path.is_dir() {
+            folder_size(&path, name)
+        } else {
+            0
+        }
+    };
+    entries.map(|entry| size(entry.path())).sum()
 }
 
 struct Stage {
@@ -106,7 +161,10 @@ fn in_turns(small: usize, large: usize) -> (Duration, Duration) {
 }
 
 fn board(others: usize) -> Stage {
-    let stage = Stage::new();
+    board_at(Stage::new(), others)
+}
+
+fn board_at(stage: Stage, others: usize) -> Stage {
     let profile = "name: tiny\ndescription: one check\ncommands:\n  - \"true\"\n";
     stage.write("README.md", "a shop\n");
     stage.write(".kodingx/dod/profiles/tiny.yml", profile);
