@@ -163,6 +163,11 @@ impl Capacity {
         });
     }
 
+    /// No agent runs, in no repository of this process.
+    pub fn is_idle(&self) -> bool {
+        self.lock().running.is_empty()
+    }
+
     /// The day's money is spent: no run starts before tomorrow, or before the owner raises the cap.
     pub fn is_spent(&self) -> bool {
         let inner = self.lock();

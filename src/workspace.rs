@@ -27,7 +27,7 @@ use crate::escalate::Proof;
 use crate::git::{GitError, Pin};
 use crate::live::Happening;
 use crate::model::{
-    Answer, Checkout, Command, Deadline, Digest, Effect, Keyed, RunEvent, RunId, Spawn, Ticks,
+    Answer, Checkout, Command, Deadline, Digest, Effect, Key, Keyed, RunEvent, RunId, Spawn, Ticks,
     TreeRef, Wake,
 };
 use crate::repository::Repository;
@@ -69,6 +69,8 @@ pub struct Workspace {
     draining: bool,
     /// Why nothing may happen here, although no protocol says so.
     closed: Option<String>,
+    /// Announcements of the owner's own commands, which are recorded and not sent.
+    own_verbs: BTreeSet<Key>,
     notes: Vec<String>,
     /// Of the text: the status itself is many times as large.
     written_status: Option<Digest>,
@@ -126,6 +128,8 @@ pub enum WorkspaceError {
     Run(#[from] RunError),
     #[error(transparent)]
     Repository(#[from] crate::repository::RepositoryError),
+    #[error("the outbox cannot be written")]
+    Outbox(#[from] crate::escalate::EscalateError),
     #[error("git's settings cannot be read")]
     Git(#[from] GitError),
     #[error("somebody removed our lock; another daemon may be at work here")]
@@ -263,6 +267,7 @@ impl Workspace {
         self.settling.note_behind(!decision.only_asks() && decision.only_starts());
         let entry = Entry::Decided { protocol: protocol.clone(), decision: decision.clone() };
         self.note(&entry, durability)?;
+        self.note_own_verb(&decision);
         let effects = decision.effects.clone();
         self.slots[at].absorb(&Wake::Decided(decision));
         self.pending.extend(effects.into_iter().map(|keyed| (protocol.clone(), keyed)));
@@ -279,6 +284,10 @@ impl Workspace {
                 Effect::Release { tree } => self.release(&protocol, &keyed, tree)?,
                 Effect::Reply { command, answer } => {
                     self.answer(command, answer);
+                    self.done(&protocol, &keyed, Wake::Done { key: keyed.key.clone() })?;
+                }
+                Effect::Escalate(escalation) if self.own_verbs.remove(&keyed.key) => {
+                    self.hands.outbox.note(escalation, &keyed.key, clock::now().wall)?;
                     self.done(&protocol, &keyed, Wake::Done { key: keyed.key.clone() })?;
                 }
                 _ => self.perform(&protocol, &keyed).await?,

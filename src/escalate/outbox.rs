@@ -123,6 +123,20 @@ impl Outbox {
         Ok(id)
     }
 
+    /// Keeps a record that is listed and sent to nobody: the owner did this themselves.
+    pub fn note(
+        &self,
+        escalation: &Escalation,
+        key: &Key,
+        at: Timestamp,
+    ) -> Result<(), EscalateError> {
+        let id = escalation.cause.id(&self.repo_key);
+        let fresh = self.fresh(&id, escalation, at);
+        let mut record = Record { state: State::Resolved, openings: 0, ..fresh };
+        record.remember(key);
+        self.write(&record)
+    }
+
     pub fn resolve(&self, cause: &Cause, key: &Key, at: Timestamp) -> Result<(), EscalateError> {
         let id = cause.id(&self.repo_key);
         let Some(mut record) = read(&self.file(&id)) else { return Ok(()) };

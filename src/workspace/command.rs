@@ -4,7 +4,7 @@
 use super::record::Entry;
 use super::{Request, Workspace, WorkspaceError, Writers};
 use crate::clock;
-use crate::model::{Answer, Command, Verb, Wake};
+use crate::model::{Answer, Command, Decision, Effect, Keyed, Verb, Wake};
 use crate::repository::Origin;
 use crate::store::Durability;
 use tokio::sync::oneshot;
@@ -81,6 +81,22 @@ impl Workspace {
                 let text = "nobody answered the command".to_owned();
                 return Ok(Answer { accepted: false, text });
             }
+        }
+    }
+
+    /// No agent could have given a command in the owner's name: none runs.
+    pub(super) fn is_owner_alone(&self) -> bool {
+        self.running.is_empty() && self.settings.capacity.is_idle()
+    }
+
+    /// The announcements of a decision that answers a command are not sent back to the owner who just gave it, unless an
+    /// agent may have given it (SE-04).
+    pub(super) fn note_own_verb(&mut self, decision: &Decision) {
+        let answers = |keyed: &Keyed| matches!(keyed.effect, Effect::Reply { .. });
+        if decision.effects.iter().any(answers) && self.is_owner_alone() {
+            let announces = |keyed: &&Keyed| matches!(&keyed.effect, Effect::Escalate(escalation) if escalation.everywhere);
+            let keys = decision.effects.iter().filter(announces).map(|keyed| keyed.key.clone());
+            self.own_verbs.extend(keys);
         }
     }
 

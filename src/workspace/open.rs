@@ -157,6 +157,7 @@ impl Workspace {
             pin: None,
             draining: false,
             closed: None,
+            own_verbs: BTreeSet::new(),
             notes: opened.notes.into_iter().chain(note).chain(settings.problem.clone()).collect(),
             written_status: None,
             reopen: None,

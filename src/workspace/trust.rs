@@ -101,7 +101,11 @@ impl Workspace {
     fn announce_trust(&self, command: &Command, text: &str) -> Result<(), EscalateError> {
         let escalation = Escalation::announcement("agency", &command.id, "trust", text);
         let key = Key::new(format!("trust-{}", command.id));
-        self.hands.outbox.raise(&escalation, &key, clock::now().wall)?;
+        let now = clock::now().wall;
+        if self.is_owner_alone() {
+            return self.hands.outbox.note(&escalation, &key, now);
+        }
+        self.hands.outbox.raise(&escalation, &key, now)?;
         self.hands.voice.nudge();
         Ok(())
     }

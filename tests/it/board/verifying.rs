@@ -188,7 +188,8 @@ fn an_override_needs_reason_and_follow_up_and_is_recorded() {
             .unwrap()
             .contains("### R-001: T0001 was accepted by override")
     );
-    assert!(stage.escalation("SE-04").is_some(), "it is announced");
+    let all = stage.json(&["escalations", "--all", "--json"]).to_string();
+    assert!(all.contains("SE-04"), "it is recorded: {all}");
     stage.ok(&["task", "done", "T0001"]);
     assert_eq!(stage.agency(&["check"]).code, 0, "{}", stage.agency(&["check"]).out);
 }

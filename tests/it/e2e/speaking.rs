@@ -73,3 +73,33 @@ fn once_ends_when_the_days_money_is_spent() {
     assert!(stage.escalation("SU-07").is_some(), "the owner is told: {}", once.err);
     assert_eq!(once.code, 0, "nothing is held: {}", once.err);
 }
+
+// covers: SE-04, ES-07
+#[test]
+fn the_owners_own_verb_is_sent_back_only_when_an_agent_may_have_given_it() {
+    let hooks = Receiver::fine();
+    let stage = Stage::new("exit 3");
+    let channel =
+        format!("escalation: {{ webhooks: [ {{ url: \"{}\" }} ] }}\n", hooks.url("/hook"));
+    stage.configure_agents("retries: 0", &channel);
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let sent = |rule: &str| {
+        let bodies = hooks.requests().into_iter().map(|request| request.json());
+        bodies.filter(|body| body["rule"] == rule && body["type"] == "escalation.opened").count()
+    };
+    let daemon = stage.start();
+    stage.wait("the hold", || (sent("SU-06") == 1).then_some(()));
+    stage.write(".git/hooks/post-commit", "#!/bin/sh\n");
+    stage.ok(&["trust"]);
+    stage.ok(&["resume"]);
+    stage.wait("the next hold", || (sent("SU-06") == 2).then_some(()));
+    assert_eq!(sent("SE-04"), 0, "nobody but the owner could have done it");
+    let all = stage.json(&["escalations", "--all", "--json"]).to_string();
+    assert_eq!(all.matches("SE-04").count(), 2, "it is listed: {all}");
+    std::fs::write(stage.at("agent.sh"), "echo ready > \"$HOME/ready\"; sleep 60").unwrap();
+    stage.ok(&["resume"]);
+    stage.wait("an agent at work", || stage.at("home/ready").exists().then_some(()));
+    stage.ok(&["trust"]);
+    stage.wait("the announcement", || (sent("SE-04") == 1).then_some(()));
+    drop(daemon);
+}
