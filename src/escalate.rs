@@ -22,7 +22,7 @@ mod voice;
 pub use channels::{Channels, Surroundings};
 pub use courier::{Courier, CourierHandle, Running};
 pub use heartbeat::{Heartbeat, HeartbeatError, Proof, Proofs};
-pub use outbox::{EscalateError, Outbox, Record, State};
+pub use outbox::{EscalateError, Outbox, Record, State, in_repo};
 pub use plan::FloodLimit;
 pub use redact::Redactor;
 pub use send::{SigningKeys, signature};

@@ -142,6 +142,9 @@ pub const RULES: &[Rule] = &[
     rule("DM-15", "commands", "They follow the same tables and journal, with or without a daemon."),
     rule("DM-16", "conditions", "Each protocol in each repository is exactly one of: working, waiting (for what, until when), held or frozen (why, and the command that ends it), idle, done. `agency status` shows it."),
     rule("DM-17", "no silent stall", "A protocol that should move has a live run, a deadline or an effect in flight. One that has none of them for 60 s is told as stalled, and is opened again from its files and journal. `agency journal` shows its last lines."),
+    rule("DM-18", "what cannot be opened or read", "A repository that cannot be opened, read, identified or journalled, and a protocol whose files cannot be read, is frozen, listed by `agency status` and told within 5 s; the heartbeat stops until the message is delivered. Put right what the message names; work goes on by itself."),
+    rule("DM-19", "missing repositories", "An entry of `repos:` that is missing or broken is frozen; the others start. Put the folder back, or take the entry out of agency.yaml."),
+    rule("DM-20", "is the daemon alive?", "`agency status` begins with it, judged by the lock that a running daemon holds, not by a file. `agency run` or `agency service install` starts one."),
     rule("SU-01", "how agents are started", "From a list of words, never by a shell; stdin empty, own session, listed environment."),
     rule("SU-02", "runs outlive the daemon", "Each has a shim; a run is lost only when its shim is, and lost is never success."),
     rule("SU-03", "stopping a run", "The whole tree of processes ends. After you stop a run yourself the loop is held until `agency resume`."),
@@ -181,6 +184,8 @@ pub const RULES: &[Rule] = &[
     rule("OP-03", "services", "systemd, launchd, containers."),
     rule("OP-04", "looking", "`agency status`, `agency runs`, `agency logs`."),
     rule("OP-05", "help and exit codes", "0 fine, 1 a finding or a refusal, 2 usage or configuration, 3 our failure, 75 busy."),
+    rule("OP-06", "health check", "`agency status --check` exits with 0 when all is well, 1 when a repository is held or frozen, 3 when no daemon runs."),
+    rule("OP-07", "agency run speaks", "On a terminal `agency run` prints what moves, is refused, held and told. `--once` ends when nothing moves any more, delivers its messages first, and exits with 1 when something is held."),
 ];
 
 #[cfg(test)]

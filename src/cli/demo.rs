@@ -5,7 +5,7 @@ mod teller;
 
 use super::context::runtime;
 use super::exit::{Exit, Misused};
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Home};
 use crate::model::{Command, Verb};
 use crate::watch::{WatchOptions, Watcher};
 use crate::workspace::{Settings, Stranger, Until, Workspace};
@@ -197,8 +197,9 @@ async fn run_until_quiet(
     teller: Teller,
 ) -> anyhow::Result<Teller> {
     let watcher = Watcher::start(WatchOptions::default());
+    let home = Home::open(&settings.state_dir, &settings.voice)?;
     let (_sender, settings) = tokio::sync::watch::channel(settings.clone());
-    let daemon = Daemon { settings, watcher, until: Until::Quiet, drain: false };
+    let daemon = Daemon { settings, watcher, until: Until::Quiet, drain: false, home };
     let repo = stage.repo();
     let stop = CancellationToken::new();
     let telling = tokio::spawn(teller.tell(stop.clone()));

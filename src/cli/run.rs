@@ -6,7 +6,7 @@ use super::arena;
 use super::context::{Context, root_of};
 use super::exit::{Exit, report};
 use crate::config::Env;
-use crate::daemon::{Daemon, Outcome, Roots, Source};
+use crate::daemon::{Daemon, Home, Outcome, Roots, Source};
 use crate::escalate::{self, Courier, Heartbeat, Proofs, Supervisor, Voice};
 use crate::live::LiveFeed;
 use crate::repository::{StateDir, repositories};
@@ -71,11 +71,12 @@ pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         let (narrator, live) = Narrator::start();
         let voices = Voices::start(&mut settings, &context.env, live);
         let state_dir = settings.state_dir.clone();
+        let home = Home::open(&state_dir, &settings.voice)?;
         let (sender, settings) = watch::channel(settings);
         let following = tokio::spawn(source.follow(sender));
         tracing::info!("agency is at work");
         let outcomes =
-            Daemon { watcher, until, drain: args.drain, settings }.run(roots, stop).await;
+            Daemon { watcher, until, drain: args.drain, settings, home }.run(roots, stop).await;
         following.abort();
         let worked_on: Vec<_> = outcomes.iter().map(|outcome| outcome.root.clone()).collect();
         if args.once {
@@ -145,19 +146,18 @@ impl Voices {
 /// Named on the command line: these and no others. Else as the configuration says, also later; else the one here.
 fn roots(context: &Context, args: &Args, settings: &Settings) -> anyhow::Result<Roots> {
     if args.repos.is_empty() && !settings.config.repos.is_empty() {
-        configured(settings)
-            .iter()
-            .map(|path| root_of(path))
-            .collect::<anyhow::Result<Vec<_>>>()?;
-        return Ok(Box::new(|settings| {
-            configured(settings).iter().filter_map(|path| root_of(path).ok()).collect()
-        }));
+        return Ok(Box::new(|settings| configured(settings).iter().map(found).collect()));
     }
     let named = if args.repos.is_empty() { vec![context.root()?] } else { args.repos.clone() };
     let mut roots = named.iter().map(|path| root_of(path)).collect::<anyhow::Result<Vec<_>>>()?;
     roots.sort();
     roots.dedup();
     Ok(Box::new(move |_| roots.clone()))
+}
+
+/// DM-19: an entry that is not there is frozen by its keeper; the others start.
+fn found(path: &PathBuf) -> PathBuf {
+    root_of(path).unwrap_or_else(|_| path.clone())
 }
 
 fn configured(settings: &Settings) -> Vec<PathBuf> {

@@ -241,7 +241,7 @@ fn is_id(text: &str) -> bool {
 }
 
 /// ES-06: the exact command, whatever folder the owner reads the message in. Words in brackets explain it.
-fn in_repo(command: &str, repo: &Path) -> String {
+pub fn in_repo(command: &str, repo: &Path) -> String {
     if !command.starts_with("agency ") || command.contains("--repo") {
         return command.to_owned();
     }
