@@ -101,6 +101,11 @@ impl Capacity {
         Permit { capacity: self.clone(), asker }
     }
 
+    /// What is in the way of a run of this asker, if anything is.
+    pub fn obstacle(&self, asker: &Asker, now: Ticks) -> Option<Obstacle> {
+        self.lock().obstacle(asker, now)
+    }
+
     /// New limits hold at once for whoever waits; nobody who runs is ended.
     pub fn set_limits(&self, limits: Limits) {
         self.lock().limits = limits;
@@ -202,17 +207,84 @@ impl Inner {
     }
 
     fn fits(&self, asker: &Asker, now: Ticks) -> bool {
+        self.obstacle(asker, now).is_none()
+    }
+
+    fn obstacle(&self, asker: &Asker, now: Ticks) -> Option<Obstacle> {
         let count = |same: &dyn Fn(&Asker) -> bool| {
             u32::try_from(self.running.iter().filter(|running| same(running)).count())
                 .unwrap_or(u32::MAX)
         };
-        let closed = |breaker: &Breaker| breaker.open_until.is_none_or(|until| until <= now);
-        let today = crate::clock::now().wall.date_naive();
-        self.limits.cost_per_day.is_none_or(|cap| self.spent_on(today) < cap)
-            && count(&|_| true) < self.limits.all
-            && count(&|running| running.repo == asker.repo) < self.limits.per_repo
-            && count(&|running| running.agent == asker.agent) < self.limits.per_agent
-            && self.breakers.get(&asker.agent).is_none_or(closed)
+        let spent = self.spent_on(crate::clock::now().wall.date_naive());
+        if let Some(cap) = self.limits.cost_per_day.filter(|cap| spent >= *cap) {
+            return Some(Obstacle::Cost { spent, cap });
+        }
+        let breaker = self.breakers.get(&asker.agent).and_then(|breaker| breaker.open_until);
+        if let Some(until) = breaker.filter(|until| *until > now) {
+            return Some(Obstacle::Failing { left: until.since(now) });
+        }
+        let Limits { all, per_repo, per_agent, .. } = self.limits;
+        let in_repo = count(&|running| running.repo == asker.repo);
+        let of_agent = count(&|running| running.agent == asker.agent);
+        match count(&|_| true) {
+            taken if taken >= all => Some(Obstacle::All { taken, limit: all }),
+            _ if in_repo >= per_repo => Some(Obstacle::Repo { taken: in_repo, limit: per_repo }),
+            _ if of_agent >= per_agent => {
+                Some(Obstacle::Agent { taken: of_agent, limit: per_agent })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Why a run may not start now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    Cost {
+        spent: u64,
+        cap: u64,
+    },
+    /// The breaker of the agent is open.
+    Failing {
+        left: Duration,
+    },
+    All {
+        taken: u32,
+        limit: u32,
+    },
+    Repo {
+        taken: u32,
+        limit: u32,
+    },
+    Agent {
+        taken: u32,
+        limit: u32,
+    },
+}
+
+impl Obstacle {
+    /// For the owner, about this agent.
+    pub fn words(self, agent: &str) -> String {
+        let dollars = |micro: u64| format!("${}.{:02}", micro / 1_000_000, micro / 10_000 % 100);
+        match self {
+            Self::Cost { spent, cap } => format!(
+                "today's runs cost {}, and limits.cost_per_day_usd is {}",
+                dollars(spent),
+                dollars(cap)
+            ),
+            Self::Failing { .. } => {
+                format!("{agent} failed {FAILURES} times and rests")
+            }
+            Self::All { taken, limit } => {
+                format!("{taken} of {limit} places are taken (limits.parallel)")
+            }
+            Self::Repo { taken, limit } => {
+                format!("{taken} of {limit} places of this repository are taken (limits.per_repo)")
+            }
+            Self::Agent { taken, limit } => {
+                format!("{taken} of {limit} places of {agent} are taken (limits.per_agent)")
+            }
+        }
     }
 }
 
@@ -246,6 +318,11 @@ mod tests {
         {
             assert!(waiter.try_recv().is_err(), "the limit per {why} must hold");
         }
+        let why = |agent, repo| {
+            let obstacle = capacity.obstacle(&asker(agent, repo), Ticks(0));
+            obstacle.map(|obstacle| obstacle.words(agent))
+        };
+        assert_eq!(why("x", "e").unwrap(), "3 of 3 places are taken (limits.parallel)");
         drop(first);
         let _same_repo = same_repo.try_recv().expect("the longest waiter that fits");
         assert!(third_claude.try_recv().is_err() && too_many.try_recv().is_err());
@@ -285,6 +362,8 @@ mod tests {
             capacity.ask(asker("claude", "a")).try_recv().is_err(),
             "nobody starts while it is open"
         );
+        let obstacle = capacity.obstacle(&asker("claude", "a"), now).unwrap();
+        assert_eq!(obstacle.words("claude"), "claude failed 5 times and rests");
         assert!(capacity.ask(asker("codex", "a")).try_recv().is_ok(), "others do");
     }
 
@@ -303,6 +382,11 @@ mod tests {
         assert_eq!(capacity.note_cost("b", today, 200_000), None, "once");
         let mut waiter = capacity.ask(asker("codex", "c"));
         assert!(waiter.try_recv().is_err());
+        let obstacle = capacity.obstacle(&asker("codex", "c"), Ticks(0)).unwrap();
+        assert_eq!(
+            obstacle.words("codex"),
+            "today's runs cost $1.30, and limits.cost_per_day_usd is $1.00"
+        );
         capacity.set_limits(Limits { cost_per_day: Some(5_000_000), ..limits });
         assert!(waiter.try_recv().is_ok(), "a higher cap lets it go on");
     }

@@ -1,7 +1,7 @@
 //! Which protocols a repository uses, found by content: many repositories have a file of the right name that is something else.
 //! It reads nothing: the caller shows it the files that it asks for.
 
-use crate::model::{RelPath, Shape, WatchedFile};
+use crate::model::{RelPath, Shape, WatchedFile, without_bom};
 use crate::protocol::{board, codifica, handoff, ledger, review_loop};
 use serde_json::Value;
 
@@ -32,8 +32,9 @@ pub fn marks() -> Vec<WatchedFile> {
     MARKS.iter().map(watched).collect()
 }
 
-/// The protocol that this file shows, if any.
+/// The protocol that this file shows, if any. A byte-order mark hides none: its protocol must come to work to refuse the file.
 pub fn protocol_of(path: &RelPath, bytes: &[u8]) -> Option<&'static str> {
+    let bytes = without_bom(bytes);
     mark_at(path).filter(|mark| (mark.fits)(bytes)).map(|mark| mark.protocol)
 }
 
@@ -78,6 +79,7 @@ mod tests {
         let path = RelPath::fixed(review_loop::STATE);
         let ours = br#"{"currentStep":"1","phase":"propose","activeAgent":"codex"}"#;
         assert_eq!(protocol_of(&path, ours), Some("loop"));
+        assert_eq!(protocol_of(&path, &[b"\xef\xbb\xbf", &ours[..]].concat()), Some("loop"));
         for other in [&b"[]"[..], b"{}", b"{\"state\":\"idle\",\"phase\":3}", b"not json", b""] {
             assert_eq!(protocol_of(&path, other), None);
         }

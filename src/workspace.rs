@@ -2,6 +2,7 @@
 //! It owns everything about its repository and knows no protocol's words.
 
 mod command;
+mod condition;
 mod ends;
 pub mod leases;
 mod look;
@@ -18,7 +19,7 @@ mod trust;
 
 pub use open::{OpenError, Settings, Stranger};
 pub use remembered::{pinned, remembered};
-pub use status::{ProtocolStatus, RepoStatus};
+pub use status::{ConditionStatus, Kind, ProtocolStatus, RepoStatus};
 
 use crate::apply::{Applied, Hands, Later};
 use crate::capacity::Permit;
@@ -86,6 +87,8 @@ pub struct Workspace {
     cleared: Option<Ticks>,
     /// Our promise to show that this repository is looked after (ES-08).
     proof: Option<Proof>,
+    /// Which protocols the owner knows to be frozen.
+    told_frozen: condition::Told,
     /// A look at everything has come through; what follows it completes the proof.
     proving: bool,
     run_sender: mpsc::UnboundedSender<Box<RunEvent>>,
@@ -210,7 +213,7 @@ impl Workspace {
     fn prove(&mut self) -> Result<(), WorkspaceError> {
         if std::mem::take(&mut self.proving) && self.proof.is_some() {
             self.note(&Entry::Proved {}, Durability::Lazy)?;
-            if let Some(proof) = &self.proof {
+            if let Some(proof) = self.proof.as_ref().filter(|_| self.may_beat()) {
                 proof.beat();
             }
         }

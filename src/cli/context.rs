@@ -90,6 +90,16 @@ impl Context {
         Ok(known.into_iter().filter(|known| known.path == wanted).collect())
     }
 
+    /// `--repo` was given.
+    pub(super) fn names_a_repository(&self) -> bool {
+        self.repo.is_some()
+    }
+
+    /// The repository that `--repo` names, though it may be missing; `None` without `--repo`.
+    pub(super) fn named_root(&self) -> Option<PathBuf> {
+        self.repo.as_ref().map(|path| root_of(path).unwrap_or_else(|_| path.clone()))
+    }
+
     /// Our folder for a repository at this very place; `None` where we know of none.
     pub(super) fn memory(&self, root: &Path) -> Option<PathBuf> {
         let known = repositories(&self.state_dir().ok()?).ok()?;

@@ -105,6 +105,7 @@ impl Workspace {
             git.clear_left_lock();
         }
         workspace.close_if_foreign(&origin)?;
+        workspace.activate_configured();
         workspace.redo(unsettled).await;
         workspace.adopt_runs()?;
         workspace.give_up_lost_runs();
@@ -166,6 +167,7 @@ impl Workspace {
             survey: Survey::default(),
             cleared: None,
             proof: settings.voice.proofs.as_ref().map(Proofs::promise),
+            told_frozen: Default::default(),
             proving: false,
             run_sender,
             run_events,

@@ -163,6 +163,17 @@ impl Workspace {
         }
     }
 
+    /// What the owner names for this repository is at work whatever its files look like: one that cannot be read is told.
+    pub(super) fn activate_configured(&mut self) {
+        let root = &self.hands.places.root;
+        let is_here = |path: &Path| path.canonicalize().is_ok_and(|path| path == *root);
+        let entries = self.settings.config.repos.iter().filter(|entry| is_here(&entry.path));
+        let names: Vec<_> = entries.flat_map(|entry| &entry.protocols).copied().collect();
+        for name in names {
+            self.activate(name.word());
+        }
+    }
+
     /// True if the protocol exists; it is at work afterwards.
     pub(super) fn activate(&mut self, name: &str) -> bool {
         if self.slots.iter().any(|slot| slot.name() == name) {

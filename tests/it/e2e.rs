@@ -5,6 +5,7 @@ mod beside;
 mod check;
 mod commands;
 mod damage;
+mod frozen;
 mod gates;
 mod handoff;
 mod hostile;

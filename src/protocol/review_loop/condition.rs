@@ -5,7 +5,7 @@ use super::{
     memory::{Checks, Hold, LoopState, Running, Turn, WayOut},
     table::Phase,
 };
-use crate::model::{Condition, FileState, LiveRun, Now, Work, clip, clock_time};
+use crate::model::{BOM, Condition, FileState, LiveRun, Now, Work, clip, clock_time};
 
 pub(super) fn condition(it: &ReviewLoop, now: Now) -> Condition {
     let memory = &it.index.memory;
@@ -37,8 +37,21 @@ fn without_loop(it: &ReviewLoop) -> Condition {
             format!("`{STATE}` cannot be read: it is {}", odd.found),
             format!("replace `{STATE}` by {}, then: agency adopt", odd.wanted),
         ),
-        Some(FileState::Whole(_)) => Condition::step(format!("looking at `{STATE}`")),
+        Some(FileState::Whole(file)) => match LoopState::from_bytes(&file.bytes) {
+            Ok(_) => Condition::step(format!("looking at `{STATE}`")),
+            Err(why) => Condition::frozen(
+                format!("`{STATE}` cannot be read: {}", unreadable(&file.bytes, why)),
+                format!("put `{STATE}` right, or move it away and begin anew: agency loop init"),
+            ),
+        },
         Some(FileState::Absent) | None => Condition::idle("no loop; `agency loop init` begins one"),
+    }
+}
+
+fn unreadable(bytes: &[u8], why: String) -> String {
+    match bytes.starts_with(BOM) {
+        true => "it begins with a byte-order mark; write it without one".to_owned(),
+        false => why,
     }
 }
 

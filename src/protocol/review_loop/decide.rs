@@ -2,7 +2,8 @@
 
 use super::{
     ReviewLoop, away, command, condition, failure as failures, flag, gates, hold, leavings,
-    memory::Turn, moving, push, review, tamper, turn,
+    memory::{LoopState, Turn},
+    moving, push, review, tamper, turn,
 };
 use crate::model::{Builder, Deadline, Decision, Effect, FailureKind, Moment, Now};
 
@@ -65,7 +66,9 @@ fn unknown_state(it: &ReviewLoop, _: Now) -> Option<Decision> {
     if memory.state.is_some() || memory.is_held() {
         return None;
     }
-    it.index.whole(super::STATE)?;
+    // A file that cannot be read can neither be adopted: the condition says what is wrong with it.
+    let file = it.index.whole(super::STATE)?;
+    LoopState::from_bytes(&file.bytes).ok()?;
     let mut decision = it.builder();
     hold::hold(it, &mut decision, hold::unknown_state(it));
     Some(decision.finish())
