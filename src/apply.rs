@@ -3,9 +3,11 @@
 
 mod events;
 mod evidence;
+mod passing;
 mod query;
 mod trees;
 
+pub use evidence::with_journal;
 pub use trees::Trees;
 
 use crate::escalate::{EscalateError, Outbox, Voice};
@@ -49,6 +51,8 @@ pub enum Applied {
     Fact(Fact),
     /// It goes on in the background; [`Later`] tells its end.
     Later,
+    /// The machine could not do it now; the same effect may work later (DM-21).
+    NotNow(Failure),
     Failed(Failure),
 }
 
@@ -85,6 +89,12 @@ enum ApplyError {
     OddName { name: String },
     #[error("only {free} bytes are free, and {floor} must stay free")]
     DiskFull { free: u64, floor: u64 },
+    #[error("cannot read `{path}`")]
+    Read {
+        path: RelPath,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("cannot prepare `{}`", path.display())]
     Prepare {
         path: PathBuf,
@@ -98,6 +108,7 @@ impl Hands {
     pub async fn apply(&self, protocol: &str, keyed: &Keyed) -> Applied {
         match self.try_apply(protocol, keyed).await {
             Ok(applied) => applied,
+            Err(error) if passing::may_pass(&error) => Applied::NotNow(failure(&error)),
             Err(error) => {
                 let failure = failure(&error);
                 tracing::error!(key = %keyed.key, said = %failure.said, "an effect failed");
@@ -135,7 +146,7 @@ impl Hands {
             Effect::Copy { from, to, seen } => {
                 store::copy(root, from, to, seen, store::SEEN_MAX, &mut self.unsynced())?;
             }
-            Effect::Ask { query } => return Ok(Applied::Fact(self.answer(query).await)),
+            Effect::Ask { query } => return Ok(Applied::Fact(self.answer(query).await?)),
             Effect::Spawn(spawn) => self.spawn(protocol, spawn)?,
             Effect::Stop { run, why } => {
                 self.executor.cancel(run, why, GRACE)?;
@@ -151,7 +162,7 @@ impl Hands {
             }
             Effect::Push { .. } => return Ok(self.push(protocol, keyed)),
             Effect::Escalate(escalation) => {
-                let escalation = evidence::with_journal(escalation, &self.places.journal());
+                let escalation = with_journal(escalation, &self.places.journal());
                 self.outbox.raise(&escalation, key, crate::clock::now().wall)?;
                 self.voice.nudge();
                 self.show(|| Happening::Told(Box::new(escalation)));

@@ -17,6 +17,7 @@ mod send;
 mod shapes;
 mod systemd;
 mod track;
+mod unwritten;
 mod voice;
 
 pub use channels::{Channels, Surroundings};

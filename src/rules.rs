@@ -142,6 +142,7 @@ pub const RULES: &[Rule] = &[
     rule("DM-15", "commands", "They follow the same tables and journal, with or without a daemon."),
     rule("DM-16", "conditions", "Each protocol in each repository is exactly one of: working, waiting (for what, until when), held or frozen (why, and the command that ends it), idle, done. `agency status` shows it."),
     rule("DM-17", "no silent stall", "A protocol that should move has a live run, a deadline or an effect in flight. One that has none of them for 60 s is told as stalled, and is opened again from its files and journal. `agency journal` shows its last lines."),
+    rule("DM-21", "effects that fail", "What the machine refuses (a full disk, an I/O error, no free file descriptor) is tried again, at most 30 s apart. After five failed tries the protocol is held and you are told. Make room or repair what the message names; it goes on by itself."),
     rule("SU-01", "how agents are started", "From a list of words, never by a shell; stdin empty, own session, listed environment."),
     rule("SU-02", "runs outlive the daemon", "Each has a shim; a run is lost only when its shim is, and lost is never success."),
     rule("SU-03", "stopping a run", "The whole tree of processes ends. After you stop a run yourself the loop is held until `agency resume`."),

@@ -30,6 +30,8 @@ const KEEP_ALIVE: Duration = Duration::from_millis(250);
 const STOP_LIMIT: Duration = Duration::from_secs(3);
 /// How long `--once` waits until its messages are delivered; a message that fails is sent by the next daemon.
 const DELIVERY_LIMIT: Duration = Duration::from_secs(30);
+/// For tasks that do not end when they are told to.
+const LEAVING_MAX: Duration = Duration::from_millis(500);
 
 /// Watch repositories, judge what agents write, start the next one
 #[derive(clap::Args)]
@@ -62,7 +64,8 @@ pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     hide_memory();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(2).thread_keep_alive(KEEP_ALIVE).enable_all();
-    runtime.build()?.block_on(async {
+    let runtime = runtime.build()?;
+    let exit = runtime.block_on(async {
         let mode = if args.poll { Mode::Polling } else { Mode::Events };
         let watcher = Watcher::start(WatchOptions { mode, ..WatchOptions::default() });
         let until = if args.once { Until::Quiet } else { Until::Cancelled };
@@ -86,7 +89,10 @@ pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         let exit = exit_of(outcomes);
         let held = args.once && exit == Exit::Fine && is_held(&state_dir, &worked_on);
         Ok(if held { Exit::Finding } else { exit })
-    })
+    });
+    // A task that is busy with a long list, or with a disk that hangs, must not keep us from leaving (DM-09).
+    runtime.shutdown_timeout(LEAVING_MAX);
+    exit
 }
 
 /// What speaks for the daemon while it works.

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// Between two tries to open a frozen repository; doubles.
-const FIRST_RETRY: Duration = Duration::from_secs(30);
+const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(600);
 /// A command without a daemon holds the repository for a moment; whoever holds it longer is another daemon.
 const BUSY_MAX: Duration = Duration::from_secs(2);
@@ -57,6 +57,7 @@ impl Keeper {
     pub(super) async fn keep(self) -> Outcome {
         let mut wait = FIRST_RETRY;
         loop {
+            let begun = Instant::now();
             // In a task of its own, so that a bug freezes this repository and no other.
             let keeper = self.clone();
             let joined = tokio::spawn(async move { keeper.work().await }).await;
@@ -67,6 +68,9 @@ impl Keeper {
             };
             if self.stop.is_cancelled() || error.is_busy() {
                 return Outcome { root: self.root, error: Some(error) };
+            }
+            if begun.elapsed() > LAST_RETRY {
+                wait = FIRST_RETRY;
             }
             self.freeze(&error);
             if self.until == Until::Quiet {

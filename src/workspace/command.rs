@@ -21,6 +21,7 @@ impl Workspace {
         let Request { command, reply } = request;
         tracing::info!(verb = ?command.verb, by = %command.by, "asked");
         self.settling.note_request();
+        self.stuck.try_now();
         self.note(&Entry::Asked { command: (*command).clone() }, Durability::Synced)?;
         let answer = match command.verb {
             Verb::Trust => {
@@ -50,6 +51,10 @@ impl Workspace {
             return Ok(());
         }
         self.settle_in(&command)?;
+        if let Some(why) = self.try_stuck(command.protocol.as_deref()).await? {
+            drop(reply.send(Answer { accepted: false, text: why }));
+            return Ok(());
+        }
         let known = command.protocol.as_ref().is_none_or(|name| self.activate(name));
         self.look_at_everything(Writers::Perhaps).await;
         let asked = if known { self.hand_on(&command) } else { 0 };
@@ -60,6 +65,17 @@ impl Workspace {
         }
         self.waiters.insert(command.id, Waiter { left: asked, answers: Vec::new(), reply });
         Ok(())
+    }
+
+    /// Tries what is stuck at once. Says why a protocol that the command is for still cannot take it.
+    async fn try_stuck(&mut self, wanted: Option<&str>) -> Result<Option<String>, WorkspaceError> {
+        if self.stuck.is_empty() {
+            return Ok(None);
+        }
+        self.apply_pending().await?;
+        let names = self.slots.iter().map(super::Slot::name);
+        let mut concerned = names.filter(|name| wanted.is_none_or(|wanted| wanted == *name));
+        Ok(concerned.find_map(|name| Some(self.stuck.condition(name)?.reason())))
     }
 
     /// For a command line that works without a daemon: judges one command. Only the protocol that the command is for decides

@@ -90,8 +90,9 @@ impl Workspace {
         });
     }
 
-    fn tell(&self, escalation: Escalation) {
+    pub(super) fn tell(&self, escalation: Escalation) {
         let now = clock::now();
+        let escalation = crate::apply::with_journal(&escalation, &self.hands.places.journal());
         let key = Key::new(format!("shell-{}", now.ticks.0));
         if let Err(error) = self.hands.outbox.raise(&escalation, &key, now.wall) {
             tracing::error!(%error, summary = escalation.summary, "the owner cannot be told");

@@ -29,6 +29,7 @@ impl Workspace {
                     return Err(WorkspaceError::LockLost);
                 }
                 self.proving = true;
+                self.hands.outbox.flush();
                 self.look_at_checkout().await;
                 self.clear_old_runs();
             }

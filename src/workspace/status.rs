@@ -69,7 +69,9 @@ impl Workspace {
             .iter()
             .map(|slot| {
                 let status = slot.protocol.status(now);
-                let (summary, held, detail) = (status.summary, status.held, status.detail);
+                let stuck = self.stuck.condition(slot.name()).map(|held| held.reason());
+                let (summary, held, detail) =
+                    (status.summary, stuck.or(status.held), status.detail);
                 ProtocolStatus { name: slot.name().to_owned(), summary, held, detail }
             })
             .collect();

@@ -5,6 +5,8 @@ mod beside;
 mod check;
 mod commands;
 mod damage;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod faults;
 mod gates;
 mod handoff;
 mod hostile;
@@ -26,6 +28,7 @@ mod stranger;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) mod tracer;
 mod trials;
+mod troubles;
 mod units;
 mod watching;
 mod writing;

@@ -115,6 +115,7 @@ pub(super) fn spawn_failed(
         at: now.wall,
         tail: failure.said.clone(),
         looked: false,
+        began: None,
     });
     let mut decision = it.builder();
     decision.remember("turn", turn);

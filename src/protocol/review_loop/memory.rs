@@ -174,6 +174,9 @@ pub(super) struct Ended {
     pub(super) tail: String,
     /// We have looked at what it left.
     pub(super) looked: bool,
+    /// When it began, by both clocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) began: Option<(Timestamp, Ticks)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,8 +12,9 @@ use super::{
 };
 use crate::model::{
     Bytes, Change, Deadline, Decision, Digest, Effect, Event, Fact, FileState, Now, PlannedCommit,
-    Query, Rejection, RelPath, RowId, Ticks, TreeRef, WholeFile,
+    Query, Rejection, RelPath, RowId, Ticks, Timestamp, TreeRef, WholeFile,
 };
+use chrono::TimeDelta;
 
 /// What no safe read accepts goes before anything looks at the tree: git would read a giant to its end.
 pub(super) fn turn_away(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> {
@@ -50,12 +51,26 @@ fn verdict(it: &ReviewLoop, turn: &Turn, file: &WholeFile) -> Verdict {
         step: &state.current_step,
         phase: state.phase,
         holder: state.active_agent,
-        turn_opened: turn.opened,
+        turn_opened: opened_by_the_clock_of(file, turn),
         age_max: it.limits.flag_max_age,
         age_at,
         seen: file.seen.wall,
     };
     flag::parse(&file.bytes).map_or_else(Verdict::Refuse, |flag| flag::judge(&flag, &bench))
+}
+
+/// When the turn opened, by the wall clock as it was when the flag was seen. A wall clock that was set back since then would make
+/// every honest flag older than its own turn (DM-11); the steady clock shows by how much it was set back.
+fn opened_by_the_clock_of(file: &WholeFile, turn: &Turn) -> Timestamp {
+    const SLACK: TimeDelta = TimeDelta::seconds(5);
+    let running = turn.run.as_ref().map(|running| (running.since, running.ticks));
+    let Some((wall, ticks)) = running.or_else(|| turn.ended.as_ref()?.began) else {
+        return turn.opened;
+    };
+    let steady = TimeDelta::from_std(file.seen.ticks.since(ticks)).unwrap_or_default();
+    let jump = (file.seen.wall - wall) - steady;
+    // After a reboot the steady clock begins again and says nothing.
+    if file.seen.ticks >= ticks && jump < -SLACK { turn.opened + jump } else { turn.opened }
 }
 
 /// LP-09: the flag goes to quarantine, the turn stays, the agent hears why. LP-10: the third in a row is the owner's.

@@ -28,6 +28,7 @@ pub(super) fn note_end(it: &ReviewLoop, now: Now) -> Option<Decision> {
         at: end.ended_at,
         tail: end.tail.clone(),
         looked: false,
+        began: Some((running.since, running.ticks)),
     });
     let mut decision = it.builder();
     let tampered = review::changed_mandates(it, &turn, end.run.as_str());

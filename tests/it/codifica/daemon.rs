@@ -17,7 +17,7 @@ fn agent(more: &str) -> String {
     )
 }
 
-fn daemon_stage(config: &str, more: &str, tasks: &[String]) -> Stage {
+pub(crate) fn daemon_stage(config: &str, more: &str, tasks: &[String]) -> Stage {
     let stage = stage_with(&agent(more), config, tasks);
     let script = stage.at("agent.sh");
     let text = format!(

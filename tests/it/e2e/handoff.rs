@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 
-const RELAY: &str = include_str!("../agents/relay.sh");
+pub(crate) const RELAY: &str = include_str!("../agents/relay.sh");
 
 /// Every message, by its id: its folder and its document.
 fn messages(stage: &Stage) -> BTreeMap<String, Vec<(String, Value)>> {
