@@ -55,10 +55,9 @@ impl Workspace {
         let text = serde_json::to_vec_pretty(&self.status()).expect("BUG: a status is plain data");
         let digest = Digest::of(&text);
         if self.written_status.as_ref() != Some(&digest) {
-            if let Err(error) = RepoStatus::write_text(&text, &self.hands.places.folder) {
-                tracing::warn!(%error, "the status cannot be written");
-            }
-            self.written_status = Some(digest);
+            let written = RepoStatus::write_text(&text, &self.hands.places.folder);
+            self.written_status = written.is_ok().then_some(digest);
+            self.note_state_dir(written);
         }
     }
 

@@ -106,6 +106,20 @@ impl Workspace {
         }
     }
 
+    /// Whether our own folder can be written. The status is the file of it that is written most often.
+    pub(super) fn note_state_dir(&mut self, written: std::io::Result<()>) {
+        match written {
+            Ok(()) => self.forget_told(OURS),
+            Err(error) => {
+                let folder = self.hands.places.folder.display().to_string();
+                tracing::error!(%error, folder, "the state directory cannot be written");
+                if self.watchdog.is_news(RULE, OURS) {
+                    self.tell(unwritable(&folder, &error.to_string()));
+                }
+            }
+        }
+    }
+
     /// Ends what we told of a protocol under one of our own rules.
     pub(super) fn resolve_own(&self, rule: &str, protocol: &str) {
         let now = clock::now();
@@ -116,6 +130,30 @@ impl Workspace {
             tracing::warn!(%error, "an escalation stays open");
         }
         self.hands.voice.nudge();
+    }
+}
+
+/// Who speaks when no protocol does.
+const OURS: &str = "agency";
+
+fn unwritable(folder: &str, said: &str) -> Escalation {
+    Escalation {
+        cause: Cause {
+            protocol: OURS.to_owned(),
+            rule: RuleId::new(RULE),
+            subject: "state directory".to_owned(),
+            epoch: 0,
+        },
+        severity: Severity::Critical,
+        holds: false,
+        summary: format!("the state directory cannot be written: {said}"),
+        what: format!("`{folder}` cannot be written: {said}."),
+        did: "The daemon keeps trying. Runs that are alive go on, but their ends may not be recorded.".to_owned(),
+        wont: "The daemon starts nothing that it cannot record.".to_owned(),
+        resolve: RESOLVE.to_owned(),
+        options: Vec::new(),
+        evidence: vec![format!("{folder}: {said}")],
+        everywhere: false,
     }
 }
 

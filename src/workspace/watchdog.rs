@@ -31,6 +31,11 @@ impl Watchdog {
         now.since(since) >= PATIENCE
     }
 
+    /// Remembers that this is told. False when it was told before.
+    pub(super) fn is_news(&mut self, rule: &str, protocol: &str) -> bool {
+        self.told.insert((rule.to_owned(), protocol.to_owned()))
+    }
+
     /// When the first of those that stand still has done so for too long.
     pub(super) fn deadline(&self) -> Option<Deadline> {
         let since = self.since.values().min()?;
@@ -88,7 +93,7 @@ impl Workspace {
         stalled(&condition, activity)
     }
 
-    fn forget_told(&mut self, protocol: &str) {
+    pub(super) fn forget_told(&mut self, protocol: &str) {
         let over: Vec<_> =
             self.watchdog.told.iter().filter(|(_, name)| name == protocol).cloned().collect();
         for told in over {
