@@ -169,8 +169,8 @@ impl Outbox {
         at: Timestamp,
     ) -> Result<(), EscalateError> {
         let open = |record: &Record| record.state != State::Resolved && fits(record);
-        let records = self.all().into_iter().filter(open);
-        records.map(|record| self.resolve_record(record, key, at)).collect()
+        let mut records = self.all().into_iter().filter(open);
+        records.try_for_each(|record| self.resolve_record(record, key, at))
     }
 
     /// What is on disk, and what the disk does not take for now.
