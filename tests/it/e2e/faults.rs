@@ -8,7 +8,6 @@ use crate::board::running::{CONFIG as BOARD, board_with, task as board_task};
 use crate::codifica::{CONFIG, daemon::daemon_stage, task};
 use nix::errno::Errno;
 use std::collections::BTreeMap;
-use std::io::Write as _;
 
 /// So few of the calls fail in the everyday run, for each protocol; `AGENCY_TRIALS` takes about so many, or `all`.
 const EVERYDAY: usize = 2;
@@ -194,7 +193,7 @@ fn fail_everywhere(play: &Play) {
         play.name
     );
     if !wanted_trials.is_empty() {
-        writeln!(std::io::stderr(), "{figures}").unwrap();
+        eprintln!("{figures}");
     }
     assert!(failures.is_empty(), "{figures}\n{}", failures.join("\n\n"));
     assert!(went_on.len() + stopped.len() + held.len() > 0, "nothing was tried: {figures}");
