@@ -87,8 +87,7 @@ enum Verb {
     #[command(after_help = "Example:\n  agency trust --repo ~/src/shop")]
     Trust(ask::PlainArgs),
     /// Take over a repository that this machine does not know: a clone, a copy, another box's
-    #[command(after_help = "Example:\n  agency adopt --repo ~/src/shop")]
-    Adopt(ask::PlainArgs),
+    Adopt(ask::AdoptArgs),
     /// The daemon under the machine's service manager (systemd, launchd)
     #[command(subcommand)]
     Service(service::Verb),
@@ -164,7 +163,7 @@ fn dispatch(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Answer(args) => escalations::answer(context, &args),
         Verb::Resume(args) => ask::resume(context, &args),
         Verb::Trust(_) => ask::trust(context),
-        Verb::Adopt(_) => ask::adopt(context),
+        Verb::Adopt(args) => ask::adopt(context, &args),
         Verb::Service(verb) => service::run(verb),
         Verb::Completions(args) => completions::complete(&args),
         Verb::Man(args) => completions::man(&args),

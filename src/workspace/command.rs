@@ -4,10 +4,13 @@
 use super::record::Entry;
 use super::{Request, Workspace, WorkspaceError, Writers};
 use crate::clock;
-use crate::model::{Answer, Command, Decision, Effect, Keyed, Verb, Wake};
+use crate::model::{Answer, Command, Decision, Effect, Keyed, RunEvent, Verb, Wake};
 use crate::repository::Origin;
+use crate::run::{Executor as _, HeldState};
 use crate::store::Durability;
+use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 /// Somebody waits for the answers of so many protocols.
 pub(super) struct Waiter {
@@ -49,7 +52,10 @@ impl Workspace {
             }
             return Ok(());
         }
-        self.settle_in(&command)?;
+        if let Err(text) = self.settle_in(&command).await? {
+            drop(reply.send(Answer { accepted: false, text }));
+            return Ok(());
+        }
         let known = command.protocol.as_ref().is_none_or(|name| self.activate(name));
         self.look_at_everything(Writers::Perhaps).await;
         let asked = if known { self.hand_on(&command) } else { 0 };
@@ -68,6 +74,7 @@ impl Workspace {
         let only = command.protocol.clone();
         let concerned = |protocol: &str| only.as_deref().is_none_or(|only| only == protocol);
         let (reply, mut answer) = oneshot::channel();
+        self.hear_of_ends().await;
         self.on_request(Request { command: Box::new(command), reply }).await?;
         self.pending.retain(|(protocol, _)| concerned(protocol));
         loop {
@@ -100,8 +107,25 @@ impl Workspace {
         }
     }
 
-    /// A new repository becomes ours when the owner begins a protocol in it or adopts what is there.
-    fn settle_in(&mut self, command: &Command) -> Result<(), WorkspaceError> {
+    /// Runs that ended while no daemon was there: their protocols must know before a command is judged. A daemon hears of the
+    /// same ends again and does the rest.
+    async fn hear_of_ends(&mut self) {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let held = self.hands.executor.adopt().unwrap_or_default();
+        let mut left = held.iter().filter(|held| held.state == HeldState::Ended).count();
+        while left > 0 {
+            match timeout(PATIENCE, self.run_events.recv()).await {
+                Ok(Some(event)) => {
+                    left -= usize::from(matches!(*event, RunEvent::Ended(_)));
+                    self.absorb_all(&Wake::Run(*event));
+                }
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    /// A new repository becomes ours when the owner begins a protocol in it or adopts what is there. `Err` says why not.
+    async fn settle_in(&mut self, command: &Command) -> Result<Result<(), String>, WorkspaceError> {
         let new = matches!(command.verb, Verb::Adopt | Verb::Init)
             && *self.repository.origin() == Origin::New;
         if new {
@@ -115,7 +139,8 @@ impl Workspace {
                 pinned => drop(pinned?),
             }
         }
-        Ok(())
+        let begins = command.verb == Verb::Init && self.running.is_empty();
+        if begins { self.trust_committed_settings(command).await } else { Ok(Ok(())) }
     }
 
     /// What was trusted is trusted; protocols that waited for it add what they make of it.

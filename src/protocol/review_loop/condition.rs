@@ -1,8 +1,9 @@
 //! What the loop does right now, or why it does nothing (DM-16). It decides nothing.
 
 use super::{
-    ReviewLoop, STATE, away,
-    memory::{Checks, Hold, LoopState, Running, Turn, WayOut},
+    ReviewLoop, STATE, away, hold,
+    memory::{Checks, LoopState, Running, Turn},
+    owner_verbs,
     table::Phase,
 };
 use crate::model::{Condition, FileState, LiveRun, Now, Work, clip, clock_time};
@@ -10,7 +11,7 @@ use crate::model::{Condition, FileState, LiveRun, Now, Work, clip, clock_time};
 pub(super) fn condition(it: &ReviewLoop, now: Now) -> Condition {
     let memory = &it.index.memory;
     if let Some(hold) = memory.holds.first() {
-        return held(hold);
+        return Condition::held(&hold.summary, hold::command(it, hold.way_out));
     }
     match &memory.state {
         Some(state) => of_loop(it, state, now),
@@ -19,16 +20,6 @@ pub(super) fn condition(it: &ReviewLoop, now: Now) -> Condition {
             None => without_loop(it),
         },
     }
-}
-
-fn held(hold: &Hold) -> Condition {
-    let resolve = match hold.way_out {
-        WayOut::Resume => "agency resume",
-        WayOut::AdoptOrRestore => "agency adopt (or: agency loop restore)",
-        WayOut::Adopt => "agency adopt",
-        WayOut::Trust => "agency trust",
-    };
-    Condition::held(&hold.summary, resolve)
 }
 
 fn without_loop(it: &ReviewLoop) -> Condition {
@@ -108,6 +99,9 @@ fn complete(it: &ReviewLoop, state: &LoopState, now: Now) -> Condition {
             at,
         ),
         None if push.is_some() => Condition::step("pushing the last step"),
+        None if state.status == owner_verbs::ENDED => {
+            Condition::done(format!("the owner ended the loop at step {}", state.current_step))
+        }
         None => Condition::done(format!("all {} steps are complete", state.steps_complete.len())),
     }
 }
