@@ -132,8 +132,10 @@ fn read_owner(keys: &mut Section<'_>, env: &Env) -> Config {
     keys.set("repos", &mut config.repos, |spot| repos::read_repos(spot, env));
     let built_in = config.agents.clone();
     keys.set("agents", &mut config.agents, |spot| agents::read_agents(spot, built_in));
-    let usual = config.roles.clone();
     let agents = &config.agents;
+    let mut usual = config.roles.clone();
+    // AG-36: an agent that has the name of a role is the one for that role, unless `roles` says otherwise.
+    usual.retain(|seat, _| !agents.contains_key(seat.as_str()));
     keys.set("roles", &mut config.roles, |spot| agents::read_roles(spot, usual, agents));
     let usual = config.limits.clone();
     keys.set("limits", &mut config.limits, |spot| protocols::read_limits(spot, usual));

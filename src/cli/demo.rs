@@ -124,7 +124,7 @@ const PLAYS: &[Play] = &[
             "task new --title=Receipt --assignee codex --may-touch src/** --dod-profile shop",
             "task new --title=Refund --assignee claude-code --may-touch src/** --dod-profile shop --depends-on T0001",
             "task new --title=Discount --assignee codex --may-touch src/** --dod-profile shop --risk R-001",
-            "task new --title=Close-R-001 --assignee you --may-touch src/**",
+            "task new --title=Close-R-001 --assignee you --force-assignee --may-touch src/**",
         ],
         verb: Verb::Init,
         begin: &[],

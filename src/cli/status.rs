@@ -177,7 +177,8 @@ fn repo(known: &Known, today: &mut Today) -> Repo {
 /// A board lives in its files: they say how many tasks there are, also when no daemon has looked.
 fn count_tasks(known: &Known, protocols: &mut [ProtocolStatus]) -> Option<Unkept> {
     let shown = protocols.iter_mut().find(|protocol| protocol.name == BOARD)?;
-    let counts = board::count::counts(&known.path, Some(&known.folder))?;
+    let mut counts = board::count::counts(&known.path, Some(&known.folder))?;
+    counts.believe(shown.detail["counts"]["DONE"].as_u64());
     shown.summary = match &shown.held {
         Some(held) => format!("{} · held: {held}", counts.words()),
         None => counts.words(),
@@ -235,6 +236,9 @@ fn write_repo(text: &mut String, repo: &Repo) -> std::fmt::Result {
     }
     for protocol in &repo.protocols {
         writeln!(text, "  {:<9} {}", protocol.name, protocol.summary)?;
+        for line in protocol.detail["lines"].as_array().into_iter().flatten() {
+            writeln!(text, "            {}", show::plain(line.as_str().unwrap_or_default()))?;
+        }
     }
     for run in &repo.runs {
         let silent = run

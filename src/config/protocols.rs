@@ -107,8 +107,8 @@ pub(super) fn read_loop(spot: &mut Spot<'_>, mut limits: LoopConfig) -> Option<L
 pub struct BoardConfig {
     pub isolation: Isolation,
     pub merge: Merge,
-    /// The agent that audits reports.
-    pub auditor: String,
+    /// The agent that audits reports; `None`: the one that sits in the seat `auditor`.
+    pub auditor: Option<String>,
     /// Run once in each new worktree, each for `sh -c`.
     pub setup: Vec<String>,
     /// Ignored files that each new worktree gets.
@@ -144,7 +144,7 @@ impl Default for BoardConfig {
         Self {
             isolation: Isolation::Worktree,
             merge: Merge::Squash,
-            auditor: "gemini".to_owned(),
+            auditor: None,
             setup: Vec::new(),
             copy: Vec::new(),
             disk_floor: 1 << 30,
@@ -169,7 +169,7 @@ pub(super) fn read_board(
             ("none", Merge::None),
         ]);
         keys.set("merge", &mut board.merge, merges);
-        keys.set("auditor", &mut board.auditor, known_name("an agent", agents));
+        keys.set("auditor", &mut board.auditor, optional(known_name("an agent", agents)));
         keys.set("setup", &mut board.setup, list(text));
         read_copy(keys, &mut board.copy);
         keys.set("disk_floor", &mut board.disk_floor, size);

@@ -11,7 +11,7 @@ pub(crate) const MANIFEST: &str = r#"{
   "created_at": "2026-01-01T00:00:00+00:00",
   "license_mode": "community",
   "orchestrator": "other",
-  "builders": ["claude-code", "codex"],
+  "builders": ["claude-code", "codex", "alice"],
   "task_id_strategy": "sequential",
   "defaults": { "dod_profile": "auto", "timezone": "UTC" }
 }
