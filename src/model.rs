@@ -37,7 +37,7 @@ pub use ids::{
 pub use interest::{Interest, Shape, WatchedFile, WatchedTree};
 pub use rejection::Rejection;
 pub use table::{Lookup, lookup};
-pub use text::{BOM, Bytes, clip, fence, without_bom};
+pub use text::{BOM, Bytes, clip, fence, other_encoding, without_bom};
 pub use time::{Deadline, Moment, Now, Ticks, Timestamp};
 pub use wake::{
     Command, Failure, FailureKind, Outcome, RunEnd, RunEvent, SAID_MAX, Usage, Verb, Wake,

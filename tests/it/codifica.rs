@@ -5,6 +5,7 @@ mod demo;
 mod races;
 mod sim;
 mod verbs;
+mod whole;
 
 use crate::e2e::stage::Stage;
 use std::path::{Path, PathBuf};

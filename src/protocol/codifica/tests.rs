@@ -4,6 +4,7 @@ mod contract;
 mod property;
 mod reading;
 mod ruling;
+mod spec;
 
 use super::*;
 use crate::model::RelPath;
