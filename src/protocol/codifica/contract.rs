@@ -65,6 +65,13 @@ pub fn contract(config: Option<&Config>) -> String {
     for term in TERMS.iter().filter(|term| !term.here.is_empty()) {
         text.push_str(&format!("- {} {} [{}]\n", term.text, term.here, term.rule));
     }
+    let mut rules: Vec<_> = TERMS.iter().map(|term| term.rule).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    text.push_str(&format!(
+        "`agency explain RULE` explains a refusal. The rules: {}.\n",
+        rules.join(", ")
+    ));
     if let Some(config) = config {
         let state: Vec<_> = config.state.iter().map(|pattern| pattern.text.as_str()).collect();
         text.push_str(&format!(
