@@ -200,9 +200,11 @@ fn a_dependency_that_conflicts_waits_for_the_owner_and_goes_on_when_it_is_merged
     stage.write("work/active.md", done);
     stage.git(&["commit", "--quiet", "-a", "-m", "the owner's way"]);
     stage.ok(&["adopt"]);
-    run_once(&stage);
-    let all = told(&stage, "CD-15");
-    assert_eq!(all.len(), 1, "{}", stage.daemon_log());
+    let daemon = stage.start();
+    let all = stage.wait("the conflict to be told", || {
+        Some(told(&stage, "CD-15")).filter(|all| !all.is_empty())
+    });
+    daemon.stop();
     let said = all[0]["summary"].as_str().unwrap();
     assert!(
         said.contains("`build/FEAT-1-task-feat-1` conflicts with `main` in README.md"),

@@ -151,7 +151,12 @@ fn an_unfinished_edit_of_the_owner_is_never_swept_in_or_lost() {
     let dirty = stage.read("work/active.md").unwrap().replace("Prose", "Unfinished prose");
     stage.write("work/active.md", &dirty);
     let said = stage.agency(&["work", "claim", "--agent", "a"]);
-    assert!(said.code == 1 && said.err.contains("commit or stash"), "{}", said.err);
+    assert!(
+        said.code == 1
+            && said.err.contains("work/active.md has uncommitted changes. Commit or stash"),
+        "{}",
+        said.err
+    );
     assert_eq!(stage.read("work/active.md").unwrap(), dirty);
     assert_eq!(stage.git(&["log", "--oneline", "main"]).lines().count(), 2);
 }
