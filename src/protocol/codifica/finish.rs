@@ -224,10 +224,8 @@ impl Kept {
             (Some(origin), Some(head)) if origin != head => {
                 let wanted = diff_query(origin, head);
                 let mut answers = it.index.answers.iter();
-                match answers.find_map(|(query, fact)| (*query == wanted).then_some(fact))? {
-                    Fact::Changes(changes) => changes.as_slice(),
-                    _ => &[],
-                }
+                let fact = answers.find_map(|(query, fact)| (*query == wanted).then_some(fact))?;
+                if let Fact::Changes(changes) = fact { changes.as_slice() } else { &[] }
             }
             _ => &[],
         };
