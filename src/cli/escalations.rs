@@ -37,7 +37,7 @@ pub(super) struct AckArgs {
 pub(super) struct AnswerArgs {
     /// As `agency escalations` shows it
     id: String,
-    /// One of the options that it shows; a question of an agent takes any words
+    /// One of the options that it shows; a question without options takes any words
     #[arg(value_name = "TEXT")]
     option: String,
     /// Why, for the journal
@@ -87,7 +87,7 @@ pub(super) fn answer(context: &Context, args: &AnswerArgs) -> anyhow::Result<Exi
     ask::tell(&context.at(record.repo), verb, None, &args)
 }
 
-/// A question of an agent takes any words; they go back to it as a handoff.
+/// The answer goes back to the agent as a handoff; the protocol knows the options.
 fn answer_agent(context: &Context, record: &Record, args: &AnswerArgs) -> anyhow::Result<Exit> {
     let words = [
         ("do", Some("answer")),

@@ -142,7 +142,10 @@ fn loop_limits(config: &Config) -> Limits {
 impl Workspace {
     /// The files of every protocol at work, and those that would show another one.
     pub fn interest(&self) -> Interest {
-        let mut interest = Interest { files: route::marks(), trees: Vec::new() };
+        let idle = |name: &str| !self.slots.iter().any(|slot| slot.name() == name);
+        let trees = route::marked_trees().into_iter().filter(|(name, _)| idle(name));
+        let trees = trees.map(|(_, tree)| tree).collect();
+        let mut interest = Interest { files: route::marks(), trees };
         for slot in &self.slots {
             let wanted = slot.protocol.interest();
             interest.files.retain(|file| !wanted.files.iter().any(|other| other.path == file.path));

@@ -3,8 +3,11 @@
 use super::hold::{self, Reason};
 use super::memory::{Ended, Turn};
 use super::message::Message;
-use super::{Handoff, ending};
-use crate::model::{Decision, Digest, Failure, Moment, Now, Outcome, RunId, Seat, Spawn, clip};
+use super::table::AgentStatus;
+use super::{Handoff, ending, upkeep};
+use crate::model::{
+    Decision, Digest, Failure, Moment, Now, Outcome, RunId, Seat, Spawn, clip, clock_time,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -23,7 +26,8 @@ pub(super) fn try_again(
     now: Now,
 ) -> Decision {
     let mut decision = it.builder();
-    let mut next = Turn { ended: None, ..turn.clone() };
+    let mut next = Turn { ended: None, shown: AgentStatus::Waiting, ..turn.clone() };
+    upkeep::show_agent(it, &mut decision, turn.who, AgentStatus::Waiting, now);
     let mut reason = None;
     match &ended.outcome {
         Outcome::UsageLimit { until } => {
@@ -43,10 +47,12 @@ pub(super) fn try_again(
         }
     }
     let why = words.first().map_or("its run left no result", String::as_str);
+    let refused = refused_in_this_try(it, turn);
     ending::withdraw(it, &mut decision, mine, &clip(why, 200));
-    let said = match words.is_empty() {
-        true => format!("it left no result; it {}", ended.outcome.sentence()),
-        false => words.join("; "),
+    let said = match (words.is_empty(), refused) {
+        (true, Some(refused)) => refused,
+        (true, None) => format!("it left no result; it {}", ended.outcome.sentence()),
+        (false, _) => words.join("; "),
     };
     let failures = next.failures.to_string();
     let more =
@@ -82,16 +88,28 @@ fn count(
     next.failures += 1;
     if next.failures <= retries {
         let wait = backoff * 2_u32.saturating_pow(next.failures - 1);
-        pause(ended, next, Moment::after(now, jittered(wait, &ended.run)));
+        let until = Moment::after(now, jittered(wait, &ended.run));
+        pause(ended, next, until);
+        if let Some(refused) = refused_in_this_try(it, turn) {
+            next.paused = format!("{refused}; next try {}", clock_time(until.wall()));
+        }
         return None;
     }
     let tries =
         if next.failures == 1 { "one try".to_owned() } else { format!("{} tries", next.failures) };
     let last = words.first().map_or_else(|| ended.outcome.sentence(), Clone::clone);
-    let summary = format!("`{}` left no result in {tries}; the last run: {last}", turn.who.word());
+    let summary = match (refused_in_this_try(it, turn), words.is_empty()) {
+        (Some(refused), true) => refused,
+        _ => format!("`{}` left no result in {tries}; the last run: {last}", turn.who.word()),
+    };
     let mut reason = failed("HO-06", ended, summary);
     reason.evidence.extend(words.iter().chain(&it.index.memory.refused).map(|it| clip(it, 400)));
     Some(reason)
+}
+
+/// HO-15: its messages were refused, so what it left is known: no "no result".
+fn refused_in_this_try(it: &Handoff, turn: &Turn) -> Option<String> {
+    turn.refusals.sentence(turn.who).filter(|_| !it.index.memory.refused.is_empty())
 }
 
 fn failed(rule: &'static str, ended: &Ended, summary: String) -> Reason {
