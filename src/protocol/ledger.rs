@@ -11,6 +11,7 @@ mod changes;
 mod check;
 mod command;
 mod condition;
+pub mod counts;
 pub mod cycles;
 mod decide;
 mod docs;
@@ -26,10 +27,13 @@ mod judging;
 mod memory;
 mod moving;
 mod opening;
+mod parking;
 pub mod progress;
 mod prompt;
 pub mod reviews;
 mod running;
+mod splice;
+mod standing;
 pub mod table;
 pub mod words;
 
@@ -157,7 +161,14 @@ impl Protocol for Ledger {
                 Stage::Ended(_) | Stage::Left { .. } => "is judged",
                 Stage::Moving(_) => "is recorded",
             };
-            format!("{} of {what} {doing}", turn.agent.word())
+            let waiting = match parking::parked(self).as_slice() {
+                [] => String::new(),
+                ids => format!(
+                    "; {} parked (rejected twice), `agency resume` tries again",
+                    ids.join(", ")
+                ),
+            };
+            format!("{} of {what} {doing}{waiting}", turn.agent.word())
         });
         let summary = match (&held, at, &memory.main, &memory.rest) {
             (Some(held), ..) => format!("held: {held}"),
@@ -166,6 +177,12 @@ impl Protocol for Ledger {
                 Some(foreign) => format!("no loop: {}", foreign.refusal("agency ledger init")),
                 None => "no loop; `agency ledger init` begins one".to_owned(),
             },
+            (None, None, Some(_), Some(_)) if !parking::parked(self).is_empty() => {
+                format!(
+                    "{} waits for you: rejected twice; `agency resume` tries again",
+                    parking::parked(self).join(", ")
+                )
+            }
             (None, None, Some(_), Some(_)) => "complete: all features pass".to_owned(),
             (None, None, Some(_), None) => "looks for what comes next".to_owned(),
         };
@@ -173,6 +190,7 @@ impl Protocol for Ledger {
             "main": memory.main, "agent": turn.map(|turn| turn.agent.word()),
             "feature": turn.and_then(|turn| turn.feature.clone()), "branch": turn.map(|turn| turn.branch.clone()),
             "failures": turn.map_or(0, |turn| turn.failures), "refusals": memory.refusals,
+            "parked": parking::parked(self),
         });
         Status { summary, held, detail }
     }

@@ -3,6 +3,7 @@
 mod demo;
 mod foreign;
 mod git;
+mod lists;
 mod shapes;
 mod sim;
 mod writers;

@@ -1,7 +1,7 @@
 //! What the ledger's loop does right now, or why it does nothing (DM-16). It decides nothing.
 
 use super::memory::{Stage, Turn};
-use super::{Ledger, PROGRESS};
+use super::{Ledger, PROGRESS, parking};
 use crate::model::{Condition, FileState, LiveRun, Now, Work, clock_time};
 
 pub(super) fn condition(it: &Ledger, now: Now) -> Condition {
@@ -27,6 +27,10 @@ pub(super) fn condition(it: &Ledger, now: Now) -> Condition {
     match (&memory.main, &memory.turn) {
         (None, _) => without_loop(it),
         (Some(_), Some(turn)) => of_turn(it, turn, now),
+        (Some(_), None) if memory.rest.is_some() && !parking::parked(it).is_empty() => {
+            let parked = parking::parked(it).join(", ");
+            Condition::held(format!("{parked} was rejected twice"), "agency resume".to_owned())
+        }
         (Some(_), None) if memory.rest.is_some() => {
             Condition::done("all features pass; new features start it again")
         }

@@ -138,8 +138,10 @@ pub(super) fn gather(it: &Ledger, turn: &Turn, ended: &Ended) -> Option<Decision
         .filter(|change| end.dirty.contains(&change.path))
         .map(|change| (*change).clone())
         .collect();
-    // Files that are new and in no commit are what tests leave behind; they go with the worktree.
-    let touched = head != ended.base || code.iter().any(|change| !change.new);
+    // Files that are new and in no commit are what tests leave behind; they go with the worktree. Commits that touch only the
+    // ledger's files are the agent's record, not code (LG-14).
+    let left_behind = |change: &Change| change.new && end.dirty.contains(&change.path);
+    let touched = code.iter().any(|change| !left_behind(change));
     let strayed = !may(turn.agent, Action::WriteCode) && touched;
     if !may(turn.agent, Action::WriteCode) || loose.is_empty() || !at_home {
         let stage = Stage::Left { ended: ended.clone(), tip: head, strayed: strayed || !at_home };
