@@ -176,6 +176,33 @@ fn a_list_that_was_taken_out_of_git_is_not_written_anew() {
     assert!(status.contains("is in your tree, but not on `main`"), "{status}");
 }
 
+// covers: LG-17
+#[test]
+fn the_loop_begins_on_a_list_without_ids_only_after_adopt() {
+    let stage = stage();
+    put(
+        &stage,
+        "feature_list.json",
+        "[{\"title\": \"Health\", \"status\": \"done\"}]\n",
+        Known::Tracked,
+    );
+    let said = stage.agency(&["ledger", "init"]);
+    assert_eq!(said.code, 1, "{}", said.out);
+    assert!(
+        said.err.contains("without an id") && said.err.contains("agency ledger adopt"),
+        "{}",
+        said.err
+    );
+    stage.ok(&["ledger", "adopt"]);
+    stage.ok(&["ledger", "init"]);
+    stage.agency(&["run", "--once"]);
+    assert_eq!(started(&stage), "", "all of its features are done");
+    let status = stage.agency(&["status"]).out;
+    assert!(status.contains("complete"), "{status}");
+    let list = fs::read_to_string(stage.repo().join("feature_list.json")).unwrap();
+    assert_eq!(list, "[{\"id\": \"FEAT-001\", \"title\": \"Health\", \"status\": \"done\"}]\n");
+}
+
 // covers: LG-02
 #[test]
 fn what_force_replaces_is_kept() {
