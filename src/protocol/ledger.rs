@@ -147,6 +147,7 @@ impl Protocol for Ledger {
     fn status(&self, now: Now) -> Status {
         let memory = &self.index.memory;
         let held = memory.holds.first().map(|hold| hold.summary.clone());
+        let held = held.or_else(|| parking::only_parked_left(self));
         let turn = memory.turn.as_ref();
         let at = turn.map(|turn| {
             let what = turn.feature.as_deref().unwrap_or(&turn.branch);
@@ -177,12 +178,6 @@ impl Protocol for Ledger {
                 Some(foreign) => format!("no loop: {}", foreign.refusal("agency ledger init")),
                 None => "no loop; `agency ledger init` begins one".to_owned(),
             },
-            (None, None, Some(_), Some(_)) if !parking::parked(self).is_empty() => {
-                format!(
-                    "{} waits for you: rejected twice; `agency resume` tries again",
-                    parking::parked(self).join(", ")
-                )
-            }
             (None, None, Some(_), Some(_)) => "complete: all features pass".to_owned(),
             (None, None, Some(_), None) => "looks for what comes next".to_owned(),
         };

@@ -24,13 +24,12 @@ pub(super) fn condition(it: &Ledger, now: Now) -> Condition {
     if let Some(effect) = it.index.busy_with() {
         return Condition::doing(effect);
     }
+    if let Some(summary) = parking::only_parked_left(it) {
+        return Condition::held(summary, "agency resume".to_owned());
+    }
     match (&memory.main, &memory.turn) {
         (None, _) => without_loop(it),
         (Some(_), Some(turn)) => of_turn(it, turn, now),
-        (Some(_), None) if memory.rest.is_some() && !parking::parked(it).is_empty() => {
-            let parked = parking::parked(it).join(", ");
-            Condition::held(format!("{parked} was rejected twice"), "agency resume".to_owned())
-        }
         (Some(_), None) if memory.rest.is_some() => {
             Condition::done("all features pass; new features start it again")
         }

@@ -298,6 +298,7 @@ impl Bench<'_> {
         if !self.built && !deferred {
             return self.nothing("it fixed nothing and deferred nothing".to_owned());
         }
+        let fix = fix.map(|fix| with_deferred(&reviews, fix));
         let Some(fix) = fix.or_else(|| self.own_fix(&reviews)) else {
             return self.nothing("there is no review whose issues it could fix".to_owned());
         };
@@ -331,7 +332,7 @@ impl Bench<'_> {
             );
         }
         match reviews.clone().push_fix(fix.clone()) {
-            Ok(()) => Some(with_deferred(reviews, fix)),
+            Ok(()) => Some(fix),
             Err(problems) => {
                 self.changes.rejections.extend(problems);
                 None

@@ -21,6 +21,14 @@ pub(super) fn parked(it: &Ledger) -> Vec<&str> {
     standing.filter(|feature| is_parked(it, feature)).collect()
 }
 
+/// Nothing else is left to do: the loop waits for the owner.
+pub(super) fn only_parked_left(it: &Ledger) -> Option<String> {
+    let memory = &it.index.memory;
+    let parked = parked(it);
+    let rests = memory.turn.is_none() && memory.rest.is_some() && !parked.is_empty();
+    rests.then(|| format!("{} was rejected twice and waits for you", parked.join(", ")))
+}
+
 /// Parks what was rejected too often, one feature at a time, and forgets what waits no longer.
 pub(super) fn look(it: &Ledger, docs: &Docs) -> Option<Decision> {
     let list = docs.features.as_ref()?;
