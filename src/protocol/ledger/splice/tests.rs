@@ -1,3 +1,5 @@
+//! Layouts by example, and a property over random documents: an edit changes only the bytes of its entry.
+
 use super::*;
 use proptest::prelude::*;
 use serde_json::json;
