@@ -108,10 +108,10 @@ proptest! {
         let at = pick.index(entries.len());
         let mut new = whole.clone();
         let entry = if wrapped { &mut new["features"][at] } else { &mut new[at] };
-        match entry {
-            _ if replace => *entry = Value::Object(changed),
-            Value::Object(members) => members.extend(changed),
-            _ => unreachable!(),
+        if replace {
+            *entry = Value::Object(changed);
+        } else {
+            entry.as_object_mut().unwrap().extend(changed);
         }
         let out = rewrite(&text, &new);
         prop_assert_eq!(serde_json::from_str::<Value>(&out).unwrap(), new);
@@ -120,7 +120,7 @@ proptest! {
             Parts::List(items) => items,
             Parts::Object(mut members) => match members.remove(1).value.parts {
                 Parts::List(items) => items,
-                _ => unreachable!(),
+                Parts::Scalar | Parts::Object(_) => unreachable!(),
             },
             Parts::Scalar => unreachable!(),
         };
