@@ -95,8 +95,9 @@ enum ApplyError {
 
 impl Hands {
     /// Leases and replies are the workspace's own; everything else happens here.
-    pub async fn apply(&self, protocol: &str, keyed: &Keyed) -> Applied {
-        match self.try_apply(protocol, keyed).await {
+    /// `allow`: the command lines that an agent may run to check its work.
+    pub async fn apply(&self, protocol: &str, keyed: &Keyed, allow: &[String]) -> Applied {
+        match self.try_apply(protocol, keyed, allow).await {
             Ok(applied) => applied,
             Err(error) => {
                 let failure = failure(&error);
@@ -106,7 +107,12 @@ impl Hands {
         }
     }
 
-    async fn try_apply(&self, protocol: &str, keyed: &Keyed) -> Result<Applied, ApplyError> {
+    async fn try_apply(
+        &self,
+        protocol: &str,
+        keyed: &Keyed,
+        allow: &[String],
+    ) -> Result<Applied, ApplyError> {
         let key = &keyed.key;
         let root = &self.places.root;
         match &keyed.effect {
@@ -136,7 +142,7 @@ impl Hands {
                 store::copy(root, from, to, seen, store::SEEN_MAX, &mut self.unsynced())?;
             }
             Effect::Ask { query } => return Ok(Applied::Fact(self.answer(query).await)),
-            Effect::Spawn(spawn) => self.spawn(protocol, spawn)?,
+            Effect::Spawn(spawn) => self.spawn(protocol, spawn, allow)?,
             Effect::Stop { run, why } => {
                 self.executor.cancel(run, why, GRACE)?;
             }
@@ -202,10 +208,10 @@ impl Hands {
         }
     }
 
-    fn spawn(&self, protocol: &str, spawn: &Spawn) -> Result<(), ApplyError> {
+    fn spawn(&self, protocol: &str, spawn: &Spawn, allow: &[String]) -> Result<(), ApplyError> {
         let prompt_file = self.executor.folder(&spawn.run)?.prompt();
         let dir = self.dir_of(&spawn.tree);
-        let spec = self.launcher.spec(spawn, protocol, &dir, &prompt_file)?;
+        let spec = self.launcher.spec(spawn, protocol, &dir, &prompt_file, allow)?;
         self.executor.submit(&spec)?;
         tracing::info!(run = %spawn.run, seat = %spawn.seat, task = %spawn.task, phase = %spawn.phase, "started");
         Ok(())

@@ -7,6 +7,7 @@ mod board;
 mod check;
 mod completions;
 mod context;
+mod cost;
 mod demo;
 mod doctor;
 mod escalations;
@@ -76,6 +77,7 @@ enum Verb {
     Explain(explain::Args),
     Runs(runs::Args),
     Logs(logs::Args),
+    Cost(cost::Args),
     Stop(ask::StopArgs),
     Escalations(escalations::Args),
     Escalate(escalations::TestArgs),
@@ -157,6 +159,7 @@ fn dispatch(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Explain(args) => explain::run(&args),
         Verb::Runs(args) => runs::run(context, &args),
         Verb::Logs(args) => logs::run(context, &args),
+        Verb::Cost(args) => cost::run(context, &args),
         Verb::Stop(args) => ask::stop(context, &args),
         Verb::Escalations(args) => escalations::run(context, &args),
         Verb::Escalate(args) => escalations::test(context, &args),

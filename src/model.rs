@@ -10,6 +10,7 @@ mod decision;
 mod effect;
 mod escalation;
 mod facts;
+mod fate;
 mod ids;
 mod interest;
 mod rejection;
@@ -31,6 +32,7 @@ pub use facts::{
     Busy, Change, Checkout, CommitSeen, Fact, FileSeen, FileState, PlannedCommit, Snapshot, Touch,
     Touched, Unreadable, WholeFile,
 };
+pub use fate::{Fate, Outage, Park, Runner, fate};
 pub use ids::{
     BlobId, CommitId, Digest, Key, RelPath, RelPathError, RowId, RuleId, RunId, Seat, TreeId,
 };

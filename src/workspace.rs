@@ -298,10 +298,18 @@ impl Workspace {
         Ok(())
     }
 
+    /// What an agent that is about to start may run to check its work.
+    fn commands_of(&self, protocol: &str, effect: &Effect) -> Vec<String> {
+        let Effect::Spawn(_) = effect else { return Vec::new() };
+        let slot = self.slots.iter().find(|slot| slot.name() == protocol);
+        slot.map(|slot| slot.protocol.commands()).unwrap_or_default()
+    }
+
     async fn perform(&mut self, protocol: &str, keyed: &Keyed) -> Result<(), WorkspaceError> {
         let key = keyed.key.clone();
         // What git needs for a moment would else be kept for as long as the repository is.
-        match Box::pin(self.hands.apply(protocol, keyed)).await {
+        let allow = self.commands_of(protocol, &keyed.effect);
+        match Box::pin(self.hands.apply(protocol, keyed, &allow)).await {
             Applied::Done => {
                 if let Effect::Spawn(spawn) = &keyed.effect {
                     self.note_start(protocol, spawn);

@@ -53,6 +53,11 @@ impl Context {
         })
     }
 
+    /// What `--repo` names.
+    pub(super) fn named_repo(&self) -> Option<&Path> {
+        self.repo.as_deref()
+    }
+
     /// The same for another repository.
     pub(super) fn at(&self, repo: PathBuf) -> Self {
         Self { env: self.env.clone(), config: self.config.clone(), repo: Some(repo) }

@@ -193,6 +193,17 @@ impl Protocol for Board {
         condition::condition(self, now)
     }
 
+    fn commands(&self) -> Vec<String> {
+        let works = self.index.memory.working.iter();
+        let works = works.filter_map(|id| self.index.memory.tasks.get(id)?.work.as_ref());
+        let checks = works.filter_map(|work| work.check.as_ref());
+        let mut lines: Vec<String> =
+            checks.flat_map(|check| &check.commands).chain(&self.limits.setup).cloned().collect();
+        lines.sort();
+        lines.dedup();
+        lines
+    }
+
     fn status(&self, _: Now) -> Status {
         let index = &self.index;
         let held = index.memory.holds.first().map(|hold| hold.summary.clone());

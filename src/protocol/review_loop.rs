@@ -139,6 +139,10 @@ impl Protocol for ReviewLoop {
         condition::condition(self, now)
     }
 
+    fn commands(&self) -> Vec<String> {
+        gates::gates(self)
+    }
+
     fn status(&self, now: Now) -> Status {
         let memory = &self.index.memory;
         let held = memory.holds.first().map(|hold| hold.summary.clone());

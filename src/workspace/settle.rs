@@ -146,7 +146,9 @@ impl Workspace {
             if same_boot && !matches!(keyed.effect, Effect::Take { .. }) {
                 continue;
             }
-            if let Applied::Failed(failure) = Box::pin(self.hands.apply(&protocol, &keyed)).await {
+            if let Applied::Failed(failure) =
+                Box::pin(self.hands.apply(&protocol, &keyed, &[])).await
+            {
                 tracing::warn!(key = %keyed.key, said = failure.said, "not done again");
             }
         }

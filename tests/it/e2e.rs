@@ -17,6 +17,7 @@ mod modes;
 mod owner;
 mod parked;
 mod planted;
+mod provider;
 mod readme;
 mod redteam;
 mod service;

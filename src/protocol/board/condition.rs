@@ -114,13 +114,13 @@ fn at_work(it: &Board, now: Now) -> Option<Condition> {
 }
 
 fn paused(it: &Board, id: &TaskId, work: &TaskWork, at: Moment) -> Condition {
+    if !work.parked.is_empty() {
+        return Condition::waits_until(format!("{id}: {}", work.parked), at);
+    }
     let next = clock_time(at.wall());
     let why = work.refused.as_deref().unwrap_or(&work.last);
     let words = match why.lines().next().unwrap_or_default() {
         "" => format!("{id}: next try of {} {next}", who(it, id, work.stage)),
-        limit if limit.starts_with("hit a usage limit") => {
-            format!("{id}: {}'s usage limit, resets {next}", who(it, id, work.stage))
-        }
         why => format!("{id}: {}; next try {next}", clip(why, 160)),
     };
     Condition::waits_until(words, at)

@@ -8,7 +8,7 @@ use super::scope::Scope;
 use super::state::State;
 use super::table::Status;
 use crate::model::{
-    Cause, CommitId, Decision, Digest, Effect, Memo, Moment, PlannedCommit, RelPath, RunId,
+    Cause, CommitId, Decision, Digest, Effect, Memo, Moment, Outage, PlannedCommit, RelPath, RunId,
     Timestamp, TreeId,
 };
 use serde::{Deserialize, Serialize};
@@ -126,6 +126,11 @@ pub(super) struct Work {
     /// Failed tries of this stage.
     pub(super) tries: u32,
     pub(super) not_before: Option<Moment>,
+    /// Why it waits until then, while its agent's provider does not serve it (SU-09).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) parked: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) outage: Option<Outage>,
     /// How often it was sent back.
     pub(super) round: u32,
     /// Why it was sent back, for the builder.
@@ -231,6 +236,8 @@ impl Work {
             run: None,
             tries: 0,
             not_before: None,
+            parked: String::new(),
+            outage: None,
             round: 0,
             reasons: Vec::new(),
             refused: None,

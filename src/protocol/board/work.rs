@@ -2,7 +2,7 @@
 //! and its merge. One step of one task per decision; what a step needs to know it asks for.
 
 use super::Board;
-use super::memory::{Known, Paper, Stage, Work};
+use super::memory::{Known, Paper, Stage, WayOut, Work};
 use super::moves::Moves;
 use super::names::{PLAYWRIGHT, Place, TaskId, seat};
 use super::table::Status;
@@ -10,8 +10,8 @@ use super::tell::{self, Reason};
 use super::{auditing, building, playwright, record, remedy, shared, verifying};
 use crate::model::{
     Access, Builder, CommandLine, CommitId, Deadline, Decision, Effect, Event, Fact, FailureKind,
-    Moment, NewWorktree, Now, Outcome, Query, RelPath, RunEnd, RunId, Seat, Severity, Snapshot,
-    Spawn, TreeRef, clip,
+    Fate, Moment, NewWorktree, Now, Outage, Outcome, Query, RelPath, RunEnd, RunId, Runner, Seat,
+    Severity, Snapshot, Spawn, TreeRef, clip, fate,
 };
 use std::time::Duration;
 
@@ -330,14 +330,53 @@ impl<'a> Step<'a> {
             | Stage::Owner => {}
         }
         work.last = clip(&format!("{}: {}", end.outcome.sentence(), end.tail), 1000);
-        if let Outcome::UsageLimit { until } = &end.outcome {
-            let wait = until
-                .and_then(|until| (until - self.now.wall).to_std().ok())
-                .unwrap_or(Duration::from_secs(900));
-            work.not_before = Some(Moment::after(self.now, wait));
-        }
+        decision.effects(Outage::after(&mut work.outage, &end.outcome));
+        work.parked = String::new();
+        let asked = self.after_agent(&mut decision, &mut work, end);
         self.keep(&mut decision, work);
+        if let Some(reason) = asked {
+            tell::hold(self.it, &mut decision, reason, WayOut::Resume);
+        }
         Some(decision.finish())
+    }
+
+    /// An agent that could not work begins its stage again, later or when the owner says so. No try is spent.
+    fn after_agent(&self, decision: &mut Builder, work: &mut Work, end: &RunEnd) -> Option<Reason> {
+        let who = match self.work.stage {
+            Stage::Build if !self.is_command() => self.seat(),
+            Stage::Audit => Seat::new(seat(&self.it.limits.auditor)),
+            Stage::Build
+            | Stage::Prepare
+            | Stage::Setup
+            | Stage::Remedy
+            | Stage::Built
+            | Stage::Audited
+            | Stage::Plan
+            | Stage::Verify
+            | Stage::Verified
+            | Stage::Merged
+            | Stage::Owner => return None,
+        };
+        let (_, backoff) = self.it.limits.tries_of(&who);
+        let runner = Runner { protocol: super::NAME, agent: who.as_str(), backoff };
+        let fate = fate(&end.outcome, runner, self.work.outage.as_ref(), self.now);
+        match (fate, &end.outcome) {
+            // What was denied matters only if the report is missing.
+            (Fate::Count, _) | (Fate::Ask { .. }, Outcome::Denied { .. }) => None,
+            (Fate::Park(park), _) => {
+                work.stage = self.work.stage;
+                (work.not_before, work.parked) = (Some(park.until), park.words);
+                work.outage = park.outage;
+                decision.effects(park.tell);
+                None
+            }
+            (Fate::Ask { rule, summary }, _) => {
+                work.stage = self.work.stage;
+                let mut reason = Reason::new(rule, end.run.as_str(), summary);
+                reason.evidence = vec![end.tail.clone()];
+                Some(reason)
+            }
+        }
     }
 
     /// What did not come in order is tried again, later each time; then the owner decides.

@@ -35,6 +35,7 @@ impl Job {
             failures: 0,
             not_before: None,
             paused: String::new(),
+            outage: None,
             branch,
             base: None,
             start: None,

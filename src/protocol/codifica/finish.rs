@@ -10,14 +10,12 @@ use super::scope::{judge_changes, unrecorded};
 use super::tell::{self, Word};
 use super::words::{Actor, Owner, State};
 use crate::model::{
-    Builder, Change, Decision, Effect, Fact, Moment, Now, Outcome, PlannedCommit, Query, RelPath,
-    Severity, Snapshot,
+    Builder, Change, Decision, Effect, Fact, Fate, Moment, Now, Outage, Outcome, PlannedCommit,
+    Query, RelPath, Runner, Severity, Snapshot, fate,
 };
 use std::time::Duration;
 
 const DEFAULT_TRIES: (u32, Duration) = (2, Duration::from_secs(30));
-/// How long a usage limit without a known end parks a task.
-const LIMIT_WAIT: Duration = Duration::from_secs(15 * 60);
 
 pub(super) fn look_at_ends(it: &Codifica, now: Now) -> Option<Decision> {
     if it.index.memory.is_git_held() {
@@ -54,10 +52,10 @@ fn look(it: &Codifica, job: &Job, now: Now) -> Option<Decision> {
             let end = it.index.end_of(run)?;
             let (outcome, tail) = (end.outcome.clone(), end.tail.clone());
             let mut decision = it.builder();
-            remember(
-                &mut decision,
-                &Job { stage: Stage::Ended { run: run.clone(), outcome, tail }, ..job.clone() },
-            );
+            let mut next = job.clone();
+            decision.effects(Outage::after(&mut next.outage, &outcome));
+            next.stage = Stage::Ended { run: run.clone(), outcome, tail };
+            remember(&mut decision, &next);
             Some(decision.finish())
         }
         Stage::Ended { .. } => Some(wind_up(it, job, now)),
@@ -240,29 +238,34 @@ fn settle(it: &Codifica, job: &Job, decision: &mut Builder, now: Now) {
         return let_go(job, decision);
     }
     let (retries, backoff) = *it.desk.tries.get(&job.agent).unwrap_or(&DEFAULT_TRIES);
-    let failures = job.failures + u32::from(!matches!(outcome, Outcome::UsageLimit { .. }));
-    let wait = match outcome {
-        Outcome::UsageLimit { until } => {
-            until.and_then(|until| (until - now.wall).to_std().ok()).unwrap_or(LIMIT_WAIT)
+    let agent = format!("agent:{}", job.agent);
+    let runner = Runner { protocol: super::NAME, agent: &agent, backoff };
+    let mut next = Job { stage: Stage::Tree, ..job.clone() };
+    match fate(outcome, runner, job.outage.as_ref(), now) {
+        Fate::Park(park) => {
+            (next.not_before, next.paused) = (Some(park.until), park.words);
+            next.outage = park.outage;
+            decision.effect(Effect::Release { tree: job.tree() });
+            remember(decision, &next);
+            return decision.effects(park.tell);
         }
-        Outcome::Ok
-        | Outcome::Crash { .. }
-        | Outcome::Timeout { .. }
-        | Outcome::Stopped { .. }
-        | Outcome::Lost
-        | Outcome::Auth { .. }
-        | Outcome::Denied { .. } => backoff * 2_u32.saturating_pow(failures.saturating_sub(1)),
-    };
-    let stopped = matches!(outcome, Outcome::Stopped { .. } | Outcome::Auth { .. });
-    if failures <= retries && !stopped {
+        Fate::Ask { rule, summary } => {
+            decision.effect(Effect::Release { tree: job.tree() });
+            remember(decision, &next);
+            let mut word = Word::new(rule, run.as_str(), summary);
+            word.evidence = vec![tail.clone()];
+            word.resolve = "agency resume".to_owned();
+            return tell::hold(it, decision, word);
+        }
+        Fate::Count => next.failures += 1,
+    }
+    let failures = next.failures;
+    if failures <= retries && !matches!(outcome, Outcome::Stopped { .. }) {
         decision.effect(Effect::Release { tree: job.tree() });
+        let wait = backoff * 2_u32.saturating_pow(failures.saturating_sub(1));
         let until = Moment::after(now, wait);
-        let paused = outcome.pause(&format!("agent:{}", job.agent), until);
-        let not_before = Some(until);
-        return remember(
-            decision,
-            &Job { stage: Stage::Tree, failures, not_before, paused, ..job.clone() },
-        );
+        (next.not_before, next.paused) = (Some(until), outcome.pause(&agent, until));
+        return remember(decision, &next);
     }
     let summary = format!(
         "{} left {} in progress after {failures} tries; the last run {}",

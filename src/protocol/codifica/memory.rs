@@ -1,7 +1,7 @@
 //! What the keeper remembers across restarts: typed views of the memos that its own decisions carry.
 
 use crate::model::{
-    Cause, CommitId, Decision, Memo, Moment, Outcome, RelPath, RunId, Timestamp, TreeId,
+    Cause, CommitId, Decision, Memo, Moment, Outage, Outcome, RelPath, RunId, Timestamp, TreeId,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
@@ -68,6 +68,9 @@ pub(super) struct Job {
     /// Why it waits until then, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) paused: String,
+    /// The agent's provider has not served it since then (SU-09).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) outage: Option<Outage>,
     pub(super) branch: String,
     /// Where the task's branch began.
     pub(super) base: Option<CommitId>,

@@ -5,8 +5,8 @@ use super::locks::Lock;
 use super::message::{self, Message};
 use super::table::{Flow, Folder, Priority, Who};
 use crate::model::{
-    Cause, CommitId, Decision, Digest, Memo, Moment, Outcome, RelPath, RunId, Ticks, Timestamp,
-    TreeId,
+    Cause, CommitId, Decision, Digest, Memo, Moment, Outage, Outcome, RelPath, RunId, Ticks,
+    Timestamp, TreeId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -105,6 +105,9 @@ pub(super) struct Turn {
     /// Why it waits until then, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) paused: String,
+    /// The agent's provider has not served it since then (SU-09).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) outage: Option<Outage>,
     pub(super) start: Option<Start>,
     pub(super) run: Option<Running>,
     pub(super) ended: Option<Ended>,
@@ -279,6 +282,7 @@ impl Turn {
             failures: 0,
             not_before: None,
             paused: String::new(),
+            outage: None,
             start: None,
             run: None,
             ended: None,

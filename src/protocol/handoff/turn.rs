@@ -6,7 +6,7 @@ use super::noting::about;
 use super::table::{Folder, Kind, Who};
 use super::{Handoff, away, prompt, state, upkeep};
 use crate::model::{
-    Access, Builder, Decision, Effect, Fact, Key, Now, Outcome, Query, RowId, RunId, Seat,
+    Access, Builder, Decision, Effect, Fact, Key, Now, Outage, Outcome, Query, RowId, RunId, Seat,
     Snapshot, Spawn, TreeId, TreeRef,
 };
 
@@ -28,6 +28,7 @@ pub(super) fn note_end(it: &Handoff, _: Now) -> Option<Decision> {
         left: None,
     });
     let mut decision = it.builder();
+    decision.effects(Outage::after(&mut turn.outage, &end.outcome));
     decision.remember("turn", turn);
     Some(decision.finish())
 }

@@ -3,7 +3,7 @@
 use super::docs::Op;
 use super::words::AgentType;
 use crate::model::{
-    Cause, CommitId, Decision, Digest, Memo, Moment, Outcome, RunId, Timestamp, TreeId,
+    Cause, CommitId, Decision, Digest, Memo, Moment, Outage, Outcome, RunId, Timestamp, TreeId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -42,6 +42,9 @@ pub(super) struct Turn {
     /// Why it waits until then, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) paused: String,
+    /// The agent's provider has not served it since then (SU-09).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) outage: Option<Outage>,
     /// The owner has seen what was wrong with it and lets it go on.
     pub(super) excused: bool,
     pub(super) stage: Stage,

@@ -41,6 +41,7 @@ pub(super) fn choose(it: &Ledger, _: Now) -> Option<Decision> {
                 failures: 0,
                 not_before: None,
                 paused: String::new(),
+                outage: None,
                 excused: false,
                 stage: Stage::Opening,
             };

@@ -6,8 +6,8 @@ use super::opening::{ask_docs, files_at};
 use super::table::{Action, may};
 use super::{Ledger, PROGRESS, changes::forbidden, docs::Docs, hold, hold::Reason, prompt};
 use crate::model::{
-    Access, Change, CommitId, Decision, Effect, Event, Fact, NewWorktree, Now, Outcome, Query,
-    RunId, Seat, Severity, Snapshot, Spawn, Timestamp, TreeRef,
+    Access, Change, CommitId, Decision, Effect, Event, Fact, NewWorktree, Now, Outage, Outcome,
+    Query, RunId, Seat, Severity, Snapshot, Spawn, Timestamp, TreeRef,
 };
 
 /// Bytes that must stay free when a worktree is made.
@@ -109,7 +109,12 @@ pub(super) fn end(
         return None;
     }
     let (base, start, run, since) = (base.clone(), start.clone(), run.clone(), *since);
-    Some(it.stage(turn, Stage::Ended(Ended { base, start, run, since, at, outcome, tail })))
+    let mut decision = it.builder();
+    let mut next = turn.clone();
+    decision.effects(Outage::after(&mut next.outage, &outcome));
+    next.stage = Stage::Ended(Ended { base, start, run, since, at, outcome, tail });
+    decision.remember("turn", next);
+    Some(decision.finish())
 }
 
 /// What is left uncommitted is committed, where the agent may write code; else it is only looked at.

@@ -3,8 +3,8 @@
 
 use super::table::{Holder, Phase};
 use crate::model::{
-    Cause, Change, CommitId, Decision, Digest, Memo, Moment, Outcome, RelPath, RunId, Ticks,
-    Timestamp, TreeId,
+    Cause, Change, CommitId, Decision, Digest, Memo, Moment, Outage, Outcome, RelPath, RunId,
+    Ticks, Timestamp, TreeId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -95,6 +95,9 @@ pub(super) struct Turn {
     /// Why it waits until then, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) paused: String,
+    /// The agent's provider has not served it since then (SU-09).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) outage: Option<Outage>,
     /// Past this round the owner is asked (LP-25).
     pub(super) round_limit: u32,
     pub(super) start: Option<Start>,
@@ -349,6 +352,7 @@ impl Turn {
             failures: 0,
             not_before: None,
             paused: String::new(),
+            outage: None,
             round_limit,
             start: None,
             mandates: None,

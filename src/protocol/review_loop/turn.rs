@@ -9,8 +9,8 @@ use super::{
     table::{Holder, Phase},
 };
 use crate::model::{
-    Access, Builder, Decision, Effect, Event, Fact, Now, Outcome, RelPath, RunId, Seat, Severity,
-    Snapshot, Spawn, Ticks, TreeRef,
+    Access, Builder, Decision, Effect, Event, Fact, Now, Outage, Outcome, RelPath, RunId, Seat,
+    Severity, Snapshot, Spawn, Ticks, TreeRef,
 };
 
 /// A run of ours has ended: remember that before anything else.
@@ -30,6 +30,7 @@ pub(super) fn note_end(it: &ReviewLoop, now: Now) -> Option<Decision> {
         looked: false,
     });
     let mut decision = it.builder();
+    decision.effects(Outage::after(&mut turn.outage, &end.outcome));
     let tampered = review::changed_mandates(it, &turn, end.run.as_str());
     decision.remember("turn", turn);
     if let Some(cost) = end.usage.cost_microusd {
