@@ -148,6 +148,9 @@ fn spec(dir: &Path, run: &str, argv: Vec<String>) -> RunSpec {
         env: std::env::vars().filter(|(name, _)| name == "PATH").collect(),
         limits: Limits::default(),
         profile: None,
+        agent: Some("codex".to_owned()),
+        model: None,
+        price: None,
     }
 }
 

@@ -134,6 +134,7 @@ fn render(number: u64) -> (RelPath, String) {
         title: format!("Fix the rounding of totals, case {number}"),
         priority: Priority::P2,
         assignee: agent.to_owned(),
+        person: false,
         status,
         dod_profile: "auto".to_owned(),
         scope: Scope {

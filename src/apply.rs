@@ -3,9 +3,11 @@
 
 mod events;
 mod evidence;
+mod passing;
 mod query;
 mod trees;
 
+pub use evidence::with_journal;
 pub use trees::Trees;
 
 use crate::escalate::{EscalateError, Outbox, Voice};
@@ -49,6 +51,8 @@ pub enum Applied {
     Fact(Fact),
     /// It goes on in the background; [`Later`] tells its end.
     Later,
+    /// The machine could not do it now; the same effect may work later (DM-21).
+    NotNow(Failure),
     Failed(Failure),
 }
 
@@ -85,6 +89,12 @@ enum ApplyError {
     OddName { name: String },
     #[error("only {free} bytes are free, and {floor} must stay free")]
     DiskFull { free: u64, floor: u64 },
+    #[error("cannot read `{path}`")]
+    Read {
+        path: RelPath,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("cannot prepare `{}`", path.display())]
     Prepare {
         path: PathBuf,
@@ -95,9 +105,11 @@ enum ApplyError {
 
 impl Hands {
     /// Leases and replies are the workspace's own; everything else happens here.
-    pub async fn apply(&self, protocol: &str, keyed: &Keyed) -> Applied {
-        match self.try_apply(protocol, keyed).await {
+    /// `allow`: the command lines that an agent may run to check its work.
+    pub async fn apply(&self, protocol: &str, keyed: &Keyed, allow: &[String]) -> Applied {
+        match self.try_apply(protocol, keyed, allow).await {
             Ok(applied) => applied,
+            Err(error) if passing::may_pass(&error) => Applied::NotNow(failure(&error)),
             Err(error) => {
                 let failure = failure(&error);
                 tracing::error!(key = %keyed.key, said = %failure.said, "an effect failed");
@@ -106,7 +118,12 @@ impl Hands {
         }
     }
 
-    async fn try_apply(&self, protocol: &str, keyed: &Keyed) -> Result<Applied, ApplyError> {
+    async fn try_apply(
+        &self,
+        protocol: &str,
+        keyed: &Keyed,
+        allow: &[String],
+    ) -> Result<Applied, ApplyError> {
         let key = &keyed.key;
         let root = &self.places.root;
         match &keyed.effect {
@@ -135,8 +152,8 @@ impl Hands {
             Effect::Copy { from, to, seen } => {
                 store::copy(root, from, to, seen, store::SEEN_MAX, &mut self.unsynced())?;
             }
-            Effect::Ask { query } => return Ok(Applied::Fact(self.answer(query).await)),
-            Effect::Spawn(spawn) => self.spawn(protocol, spawn)?,
+            Effect::Ask { query } => return Ok(Applied::Fact(self.answer(query).await?)),
+            Effect::Spawn(spawn) => self.spawn(protocol, spawn, allow)?,
             Effect::Stop { run, why } => {
                 self.executor.cancel(run, why, GRACE)?;
             }
@@ -151,7 +168,7 @@ impl Hands {
             }
             Effect::Push { .. } => return Ok(self.push(protocol, keyed)),
             Effect::Escalate(escalation) => {
-                let escalation = evidence::with_journal(escalation, &self.places.journal());
+                let escalation = with_journal(escalation, &self.places.journal());
                 self.outbox.raise(&escalation, key, crate::clock::now().wall)?;
                 self.voice.nudge();
                 self.show(|| Happening::Told(Box::new(escalation)));
@@ -202,10 +219,10 @@ impl Hands {
         }
     }
 
-    fn spawn(&self, protocol: &str, spawn: &Spawn) -> Result<(), ApplyError> {
+    fn spawn(&self, protocol: &str, spawn: &Spawn, allow: &[String]) -> Result<(), ApplyError> {
         let prompt_file = self.executor.folder(&spawn.run)?.prompt();
         let dir = self.dir_of(&spawn.tree);
-        let spec = self.launcher.spec(spawn, protocol, &dir, &prompt_file)?;
+        let spec = self.launcher.spec(spawn, protocol, &dir, &prompt_file, allow)?;
         self.executor.submit(&spec)?;
         tracing::info!(run = %spawn.run, seat = %spawn.seat, task = %spawn.task, phase = %spawn.phase, "started");
         Ok(())

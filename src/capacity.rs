@@ -19,13 +19,29 @@ pub struct Limits {
     pub per_agent: u32,
     /// What all runs of one day (UTC) may cost, in millionths of a dollar (SU-07).
     pub cost_per_day: Option<u64>,
+    /// Their input and output tokens together (SU-13).
+    pub tokens_per_day: Option<u64>,
+}
+
+/// What runs have used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    pub micro_usd: u64,
+    pub tokens: u64,
+}
+
+/// A cap of the day that was passed, and what the day has used in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passed {
+    Cost(u64),
+    Tokens(u64),
 }
 
 /// What a repository's runs have cost on a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Spent {
     day: NaiveDate,
-    micro_usd: u64,
+    used: Used,
 }
 
 /// Millionths of a dollar: money is counted, not approximated. Configured sums are small and never negative.
@@ -101,6 +117,11 @@ impl Capacity {
         Permit { capacity: self.clone(), asker }
     }
 
+    /// What is in the way of a run of this asker, if anything is.
+    pub fn obstacle(&self, asker: &Asker, now: Ticks) -> Option<Obstacle> {
+        self.lock().obstacle(asker, now)
+    }
+
     /// New limits hold at once for whoever waits; nobody who runs is ended.
     pub fn set_limits(&self, limits: Limits) {
         self.lock().limits = limits;
@@ -131,22 +152,29 @@ impl Capacity {
     }
 
     /// What this repository's runs have cost today, as its folders say. Replaces what was counted for it.
-    pub fn set_spent(&self, repo: &str, day: NaiveDate, micro_usd: u64) {
-        self.lock().spent.insert(repo.to_owned(), Spent { day, micro_usd });
+    pub fn set_spent(&self, repo: &str, day: NaiveDate, used: Used) {
+        self.lock().spent.insert(repo.to_owned(), Spent { day, used });
     }
 
-    /// A run has cost something. Returns what the day has cost in all, if this passed the cap.
-    pub fn note_cost(&self, repo: &str, day: NaiveDate, micro_usd: u64) -> Option<u64> {
+    /// A run has used something. Says which cap of the day this passed, if it did.
+    pub fn note_use(&self, repo: &str, day: NaiveDate, used: Used) -> Option<Passed> {
         let mut inner = self.lock();
-        let cap = inner.limits.cost_per_day?;
+        let limits = inner.limits;
         let before = inner.spent_on(day);
-        let spent = inner.spent.entry(repo.to_owned()).or_insert(Spent { day, micro_usd: 0 });
+        let none = Spent { day, used: Used::default() };
+        let spent = inner.spent.entry(repo.to_owned()).or_insert(none);
         if spent.day != day {
-            *spent = Spent { day, micro_usd: 0 };
+            *spent = none;
         }
-        spent.micro_usd = spent.micro_usd.saturating_add(micro_usd);
+        spent.used.micro_usd = spent.used.micro_usd.saturating_add(used.micro_usd);
+        spent.used.tokens = spent.used.tokens.saturating_add(used.tokens);
         let after = inner.spent_on(day);
-        (before < cap && after >= cap).then_some(after)
+        let passed = |cap: Option<u64>, before: u64, after: u64| {
+            cap.is_some_and(|cap| before < cap && after >= cap).then_some(after)
+        };
+        let cost = passed(limits.cost_per_day, before.micro_usd, after.micro_usd);
+        let tokens = passed(limits.tokens_per_day, before.tokens, after.tokens);
+        cost.map(Passed::Cost).or(tokens.map(Passed::Tokens))
     }
 
     /// Looks again when the breaker closes.
@@ -168,11 +196,13 @@ impl Capacity {
         self.lock().running.is_empty()
     }
 
-    /// The day's money is spent: no run starts before tomorrow, or before the owner raises the cap.
+    /// The day's money or tokens are spent: no run starts before tomorrow, or before the owner raises the cap.
     pub fn is_spent(&self) -> bool {
         let inner = self.lock();
         let today = crate::clock::now().wall.date_naive();
-        inner.limits.cost_per_day.is_some_and(|cap| inner.spent_on(today) >= cap)
+        let spent = inner.spent_on(today);
+        inner.limits.cost_per_day.is_some_and(|cap| spent.micro_usd >= cap)
+            || inner.limits.tokens_per_day.is_some_and(|cap| spent.tokens >= cap)
     }
 
     fn admit(&self, now: Ticks) {
@@ -197,22 +227,103 @@ impl Capacity {
 }
 
 impl Inner {
-    fn spent_on(&self, day: NaiveDate) -> u64 {
-        self.spent.values().filter(|spent| spent.day == day).map(|spent| spent.micro_usd).sum()
+    fn spent_on(&self, day: NaiveDate) -> Used {
+        let today = self.spent.values().filter(|spent| spent.day == day);
+        today.fold(Used::default(), |sum, spent| Used {
+            micro_usd: sum.micro_usd.saturating_add(spent.used.micro_usd),
+            tokens: sum.tokens.saturating_add(spent.used.tokens),
+        })
     }
 
     fn fits(&self, asker: &Asker, now: Ticks) -> bool {
+        self.obstacle(asker, now).is_none()
+    }
+
+    fn obstacle(&self, asker: &Asker, now: Ticks) -> Option<Obstacle> {
         let count = |same: &dyn Fn(&Asker) -> bool| {
             u32::try_from(self.running.iter().filter(|running| same(running)).count())
                 .unwrap_or(u32::MAX)
         };
-        let closed = |breaker: &Breaker| breaker.open_until.is_none_or(|until| until <= now);
-        let today = crate::clock::now().wall.date_naive();
-        self.limits.cost_per_day.is_none_or(|cap| self.spent_on(today) < cap)
-            && count(&|_| true) < self.limits.all
-            && count(&|running| running.repo == asker.repo) < self.limits.per_repo
-            && count(&|running| running.agent == asker.agent) < self.limits.per_agent
-            && self.breakers.get(&asker.agent).is_none_or(closed)
+        let spent = self.spent_on(crate::clock::now().wall.date_naive());
+        if let Some(cap) = self.limits.cost_per_day.filter(|cap| spent.micro_usd >= *cap) {
+            return Some(Obstacle::Cost { spent: spent.micro_usd, cap });
+        }
+        if let Some(cap) = self.limits.tokens_per_day.filter(|cap| spent.tokens >= *cap) {
+            return Some(Obstacle::Tokens { spent: spent.tokens, cap });
+        }
+        let breaker = self.breakers.get(&asker.agent).and_then(|breaker| breaker.open_until);
+        if let Some(until) = breaker.filter(|until| *until > now) {
+            return Some(Obstacle::Failing { left: until.since(now) });
+        }
+        let Limits { all, per_repo, per_agent, .. } = self.limits;
+        let in_repo = count(&|running| running.repo == asker.repo);
+        let of_agent = count(&|running| running.agent == asker.agent);
+        match count(&|_| true) {
+            taken if taken >= all => Some(Obstacle::All { taken, limit: all }),
+            _ if in_repo >= per_repo => Some(Obstacle::Repo { taken: in_repo, limit: per_repo }),
+            _ if of_agent >= per_agent => {
+                Some(Obstacle::Agent { taken: of_agent, limit: per_agent })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Why a run may not start now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    Cost {
+        spent: u64,
+        cap: u64,
+    },
+    Tokens {
+        spent: u64,
+        cap: u64,
+    },
+    /// The breaker of the agent is open.
+    Failing {
+        left: Duration,
+    },
+    All {
+        taken: u32,
+        limit: u32,
+    },
+    Repo {
+        taken: u32,
+        limit: u32,
+    },
+    Agent {
+        taken: u32,
+        limit: u32,
+    },
+}
+
+impl Obstacle {
+    /// For the owner, about this agent.
+    pub fn words(self, agent: &str) -> String {
+        let dollars = |micro: u64| format!("${}.{:02}", micro / 1_000_000, micro / 10_000 % 100);
+        match self {
+            Self::Cost { spent, cap } => format!(
+                "today's runs cost {}, and limits.cost_per_day_usd is {}",
+                dollars(spent),
+                dollars(cap)
+            ),
+            Self::Tokens { spent, cap } => {
+                format!("today's runs used {spent} tokens, and limits.tokens_per_day is {cap}")
+            }
+            Self::Failing { .. } => {
+                format!("{agent} failed {FAILURES} times and rests")
+            }
+            Self::All { taken, limit } => {
+                format!("{taken} of {limit} places are taken (limits.parallel)")
+            }
+            Self::Repo { taken, limit } => {
+                format!("{taken} of {limit} places of this repository are taken (limits.per_repo)")
+            }
+            Self::Agent { taken, limit } => {
+                format!("{taken} of {limit} places of {agent} are taken (limits.per_agent)")
+            }
+        }
     }
 }
 
@@ -225,7 +336,7 @@ mod tests {
     }
 
     fn capacity(all: u32, per_repo: u32, per_agent: u32) -> Capacity {
-        Capacity::new(Limits { all, per_repo, per_agent, cost_per_day: None })
+        Capacity::new(Limits { all, per_repo, per_agent, cost_per_day: None, tokens_per_day: None })
     }
 
     // covers: SU-08
@@ -246,6 +357,11 @@ mod tests {
         {
             assert!(waiter.try_recv().is_err(), "the limit per {why} must hold");
         }
+        let why = |agent, repo| {
+            let obstacle = capacity.obstacle(&asker(agent, repo), Ticks(0));
+            obstacle.map(|obstacle| obstacle.words(agent))
+        };
+        assert_eq!(why("x", "e").unwrap(), "3 of 3 places are taken (limits.parallel)");
         drop(first);
         let _same_repo = same_repo.try_recv().expect("the longest waiter that fits");
         assert!(third_claude.try_recv().is_err() && too_many.try_recv().is_err());
@@ -285,25 +401,47 @@ mod tests {
             capacity.ask(asker("claude", "a")).try_recv().is_err(),
             "nobody starts while it is open"
         );
+        let obstacle = capacity.obstacle(&asker("claude", "a"), now).unwrap();
+        assert_eq!(obstacle.words("claude"), "claude failed 5 times and rests");
         assert!(capacity.ask(asker("codex", "a")).try_recv().is_ok(), "others do");
     }
 
     // covers: SU-07
     #[test]
     fn past_the_days_cap_nobody_starts_and_it_is_told_once() {
-        let limits = Limits { all: 9, per_repo: 9, per_agent: 9, cost_per_day: Some(1_000_000) };
-        let capacity = Capacity::new(limits);
+        let capacity = capacity(9, 9, 9);
+        let limits = Limits { cost_per_day: Some(1_000_000), ..capacity.lock().limits };
+        capacity.set_limits(limits);
+        let usd = |micro_usd| Used { micro_usd, tokens: 0 };
         let today = crate::clock::now().wall.date_naive();
         let yesterday = today.pred_opt().unwrap();
-        capacity.set_spent("a", yesterday, 9_000_000);
-        capacity.set_spent("b", today, 400_000);
+        capacity.set_spent("a", yesterday, usd(9_000_000));
+        capacity.set_spent("b", today, usd(400_000));
         assert!(capacity.ask(asker("codex", "a")).try_recv().is_ok(), "yesterday does not count");
-        assert_eq!(capacity.note_cost("a", today, 500_000), None);
-        assert_eq!(capacity.note_cost("a", today, 200_000), Some(1_100_000));
-        assert_eq!(capacity.note_cost("b", today, 200_000), None, "once");
+        assert_eq!(capacity.note_use("a", today, usd(500_000)), None);
+        assert_eq!(capacity.note_use("a", today, usd(200_000)), Some(Passed::Cost(1_100_000)));
+        assert_eq!(capacity.note_use("b", today, usd(200_000)), None, "once");
         let mut waiter = capacity.ask(asker("codex", "c"));
         assert!(waiter.try_recv().is_err());
+        let obstacle = capacity.obstacle(&asker("codex", "c"), Ticks(0)).unwrap();
+        assert_eq!(
+            obstacle.words("codex"),
+            "today's runs cost $1.30, and limits.cost_per_day_usd is $1.00"
+        );
         capacity.set_limits(Limits { cost_per_day: Some(5_000_000), ..limits });
         assert!(waiter.try_recv().is_ok(), "a higher cap lets it go on");
+    }
+
+    // covers: SU-13
+    #[test]
+    fn tokens_have_a_cap_of_their_own() {
+        let capacity = capacity(9, 9, 9);
+        let limits = Limits { tokens_per_day: Some(1_000), ..capacity.lock().limits };
+        capacity.set_limits(limits);
+        let today = crate::clock::now().wall.date_naive();
+        let tokens = |tokens| Used { micro_usd: 0, tokens };
+        assert_eq!(capacity.note_use("a", today, tokens(900)), None);
+        assert_eq!(capacity.note_use("b", today, tokens(100)), Some(Passed::Tokens(1_000)));
+        assert!(capacity.ask(asker("codex", "a")).try_recv().is_err());
     }
 }

@@ -7,6 +7,7 @@ mod board;
 mod check;
 mod completions;
 mod context;
+mod cost;
 mod demo;
 mod doctor;
 mod escalations;
@@ -76,6 +77,7 @@ enum Verb {
     Explain(explain::Args),
     Runs(runs::Args),
     Logs(logs::Args),
+    Cost(cost::Args),
     Stop(ask::StopArgs),
     Escalations(escalations::Args),
     Escalate(escalations::TestArgs),
@@ -87,8 +89,7 @@ enum Verb {
     #[command(after_help = "Example:\n  agency trust --repo ~/src/shop")]
     Trust(ask::PlainArgs),
     /// Take over a repository that this machine does not know: a clone, a copy, another box's
-    #[command(after_help = "Example:\n  agency adopt --repo ~/src/shop")]
-    Adopt(ask::PlainArgs),
+    Adopt(ask::AdoptArgs),
     /// The daemon under the machine's service manager (systemd, launchd)
     #[command(subcommand)]
     Service(service::Verb),
@@ -157,6 +158,7 @@ fn dispatch(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Explain(args) => explain::run(&args),
         Verb::Runs(args) => runs::run(context, &args),
         Verb::Logs(args) => logs::run(context, &args),
+        Verb::Cost(args) => cost::run(context, &args),
         Verb::Stop(args) => ask::stop(context, &args),
         Verb::Escalations(args) => escalations::run(context, &args),
         Verb::Escalate(args) => escalations::test(context, &args),
@@ -164,7 +166,7 @@ fn dispatch(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Answer(args) => escalations::answer(context, &args),
         Verb::Resume(args) => ask::resume(context, &args),
         Verb::Trust(_) => ask::trust(context),
-        Verb::Adopt(_) => ask::adopt(context),
+        Verb::Adopt(args) => ask::adopt(context, &args),
         Verb::Service(verb) => service::run(verb),
         Verb::Completions(args) => completions::complete(&args),
         Verb::Man(args) => completions::man(&args),

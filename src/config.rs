@@ -18,7 +18,7 @@ mod value;
 mod walk;
 mod yaml;
 
-pub use agents::{Agent, Agents, Profile, Roles, Start};
+pub use agents::{Agent, Agents, Permissions, Price, Prices, Profile, Roles, Start};
 pub use env::Env;
 pub use escalation::{CommandChannel, Email, EscalationConfig, Heartbeat, Webhook, WebhookFormat};
 pub use problem::{Problem, Problems};
@@ -42,6 +42,8 @@ pub struct Config {
     pub agents: Agents,
     pub roles: Roles,
     pub limits: Limits,
+    /// For CLIs that name tokens and no cost.
+    pub prices: Prices,
     /// `loop`
     pub review_loop: LoopConfig,
     pub board: BoardConfig,
@@ -62,7 +64,8 @@ pub enum ConfigError {
 }
 
 /// What a repository's own file must not set.
-const OWNER_ONLY: &[&str] = &["repos", "agents", "roles", "limits", "escalation", "heartbeat"];
+const OWNER_ONLY: &[&str] =
+    &["repos", "agents", "roles", "limits", "prices", "escalation", "heartbeat"];
 
 impl Default for Config {
     fn default() -> Self {
@@ -71,6 +74,7 @@ impl Default for Config {
             agents: agents::default_agents(),
             roles: agents::default_roles(),
             limits: Limits::default(),
+            prices: Prices::new(),
             review_loop: LoopConfig::default(),
             board: BoardConfig::default(),
             handoff: HandoffConfig::default(),
@@ -132,11 +136,15 @@ fn read_owner(keys: &mut Section<'_>, env: &Env) -> Config {
     keys.set("repos", &mut config.repos, |spot| repos::read_repos(spot, env));
     let built_in = config.agents.clone();
     keys.set("agents", &mut config.agents, |spot| agents::read_agents(spot, built_in));
-    let usual = config.roles.clone();
     let agents = &config.agents;
+    let mut usual = config.roles.clone();
+    // AG-36: an agent that has the name of a role is the one for that role, unless `roles` says otherwise.
+    usual.retain(|seat, _| !agents.contains_key(seat.as_str()));
+    config.roles.clone_from(&usual);
     keys.set("roles", &mut config.roles, |spot| agents::read_roles(spot, usual, agents));
     let usual = config.limits.clone();
     keys.set("limits", &mut config.limits, |spot| protocols::read_limits(spot, usual));
+    keys.set("prices", &mut config.prices, agents::read_prices);
     read_protocols(keys, &mut config);
     keys.set("escalation", &mut config.escalation, escalation::read_escalation);
     let heartbeat = value::optional(escalation::read_heartbeat);

@@ -1,8 +1,9 @@
 //! The control socket of a repository: one line of JSON in, one line out. It judges nothing but who is asking.
 
+use crate::metrics::{RepoMetrics, prometheus, read};
 use crate::model::{Answer, Command};
 use crate::run::run_around;
-use crate::workspace::Request;
+use crate::workspace::{RepoStatus, Request};
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
@@ -78,10 +79,16 @@ async fn converse(mut stream: UnixStream, requests: mpsc::Sender<Request>, event
 
 /// The metrics endpoint (HO-10), for whatever can speak HTTP to a socket.
 async fn show_metrics(stream: &mut UnixStream, line: &str, events: &Path) {
-    let folder = events.parent().unwrap_or(events).display().to_string();
-    let (status, text) = match crate::metrics::read(events) {
+    let folder = events.parent().unwrap_or(events);
+    let protocols = RepoStatus::read(folder).unwrap_or_default().protocols.into_iter();
+    let conditions = protocols.map(|one| (one.name, one.condition.kind)).collect();
+    let repo = folder.display().to_string();
+    let (status, text) = match read(events) {
         _ if !line.starts_with("GET /metrics ") => ("404 Not Found", "only /metrics\n".to_owned()),
-        Ok(metrics) => ("200 OK", crate::metrics::prometheus(&[(folder, metrics)])),
+        Ok(metrics) => {
+            let one = RepoMetrics { repo, metrics, conditions, frozen: false };
+            ("200 OK", prometheus(true, &[one]))
+        }
         Err(error) => ("500 Internal Server Error", format!("{error}\n")),
     };
     let head = format!(

@@ -1,14 +1,20 @@
 //! Keeps one workspace task per repository at work, freezes a broken one, takes over new settings, and stops them all.
 //! It looks into none of them.
 
+mod descriptors;
+mod home;
 mod keeper;
+mod presence;
 mod reload;
 
+pub use home::{Frozen, Home};
 pub use keeper::KeepError;
+pub use presence::{Life, PresenceError, SeenDaemon, daemons};
 pub use reload::{Source, limits};
 
 use crate::watch::Watcher;
 use crate::workspace::{STOP_LIMIT, Settings, Until};
+use descriptors::Descriptors;
 use keeper::Keeper;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -25,9 +31,11 @@ pub struct Daemon {
     pub drain: bool,
     /// The settings in force; new ones are taken over as they come.
     pub settings: watch::Receiver<Settings>,
+    /// The daemon's own folder, open before any repository.
+    pub home: Home,
 }
 
-/// Which repositories, by the settings in force.
+/// Which repositories, by the settings in force. One that is not there now is among them, by the path that names it.
 pub type Roots = Box<dyn Fn(&Settings) -> Vec<PathBuf> + Send>;
 
 /// Between two tries to open what another agency holds, as long as there is other work here.
@@ -55,8 +63,11 @@ impl Daemon {
         let mut kept: BTreeMap<PathBuf, CancellationToken> = BTreeMap::new();
         let mut outcomes: Vec<Outcome> = Vec::new();
         let mut told = BTreeSet::new();
+        let descriptors = Descriptors::of_this_process();
+        let home = self.home.clone();
+        let mut tending = std::pin::pin!(home.tend());
         let wanted = roots(&self.settings.borrow_and_update());
-        self.keep(wanted, &mut kept, &mut keepers, &stop);
+        self.keep(wanted, &mut kept, &mut keepers, &stop, &descriptors);
         loop {
             let is_lacking = self.until == Until::Cancelled
                 && outcomes.iter().any(|outcome| outcome.busy().is_some());
@@ -72,17 +83,18 @@ impl Daemon {
                     Ok(Some(Err(error))) => tracing::error!(%error, "a keeper ended badly"),
                     Ok(None) | Err(_) => return outcomes,
                 },
+                () = &mut tending => {}
                 () = stop.cancelled(), if !stop.is_cancelled() => {}
                 () = sleep(BUSY_RETRY), if is_lacking && !stop.is_cancelled() => {
                     for outcome in outcomes.extract_if(.., |outcome| outcome.busy().is_some()) {
                         kept.remove(&outcome.root);
                     }
                     let wanted = roots(&self.settings.borrow());
-                    self.keep(wanted, &mut kept, &mut keepers, &stop);
+                    self.keep(wanted, &mut kept, &mut keepers, &stop, &descriptors);
                 }
                 Ok(()) = self.settings.changed(), if !stop.is_cancelled() => {
                     let wanted = roots(&self.settings.borrow_and_update());
-                    self.keep(wanted, &mut kept, &mut keepers, &stop);
+                    self.keep(wanted, &mut kept, &mut keepers, &stop, &descriptors);
                 }
             }
         }
@@ -95,12 +107,14 @@ impl Daemon {
         kept: &mut BTreeMap<PathBuf, CancellationToken>,
         keepers: &mut JoinSet<Outcome>,
         stop: &CancellationToken,
+        descriptors: &Descriptors,
     ) {
         kept.retain(|root, token| {
             let stays = wanted.contains(root);
             if !stays {
                 tracing::info!(repo = %root.display(), "no longer in the configuration");
                 token.cancel();
+                self.home.thaw(root);
             }
             stays
         });
@@ -117,6 +131,8 @@ impl Daemon {
                 until: self.until,
                 drain: self.drain,
                 stop: token,
+                home: self.home.clone(),
+                descriptors: descriptors.clone(),
             };
             keepers.spawn(keeper.keep());
         }

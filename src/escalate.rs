@@ -17,12 +17,13 @@ mod send;
 mod shapes;
 mod systemd;
 mod track;
+mod unwritten;
 mod voice;
 
 pub use channels::{Channels, Surroundings};
 pub use courier::{Courier, CourierHandle, Running};
 pub use heartbeat::{Heartbeat, HeartbeatError, Proof, Proofs};
-pub use outbox::{EscalateError, Outbox, Record, State};
+pub use outbox::{EscalateError, Outbox, Record, State, in_repo};
 pub use plan::FloodLimit;
 pub use redact::Redactor;
 pub use send::{SigningKeys, signature};

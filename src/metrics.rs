@@ -1,7 +1,8 @@
-//! What the event log says in numbers (HO-10): time per agent, handoffs per workflow, fix iterations, escalation rate.
-//! It reads `events.ndjson` and writes nothing.
+//! What the event log says in numbers (HO-10): time per agent, handoffs per workflow, fix iterations, escalation rate; and beside
+//! them each protocol's condition (DM-16). It reads `events.ndjson` and writes nothing.
 
 use crate::model::Timestamp;
+use crate::workspace::Kind;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,17 @@ pub struct Metrics {
 pub struct Spent {
     pub seconds: f64,
     pub runs: u64,
+}
+
+/// One repository, for Prometheus.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RepoMetrics {
+    pub repo: String,
+    pub metrics: Metrics,
+    /// By protocol.
+    pub conditions: Vec<(String, Kind)>,
+    /// The daemon cannot work here at all.
+    pub frozen: bool,
 }
 
 /// Numbers of one repository. No log means that nothing happened yet.
@@ -100,63 +112,75 @@ impl Count {
 }
 
 /// The text that Prometheus reads, for any number of repositories.
-pub fn prometheus(repos: &[(String, Metrics)]) -> String {
-    let mut text = String::new();
-    let mut block = |name: &str, help: &str, kind: &str, lines: &dyn Fn(&mut String)| {
-        write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n")
+pub fn prometheus(daemon_runs: bool, repos: &[RepoMetrics]) -> String {
+    let mut text = Text::default();
+    text.head("agency_up", "1 while a daemon runs.", "gauge");
+    text.line("agency_up", &[], f64::from(u8::from(daemon_runs)));
+    text.head("agency_frozen", "1 where the daemon cannot work at all.", "gauge");
+    for one in repos {
+        let frozen = f64::from(u8::from(one.frozen));
+        text.line("agency_frozen", &[("repo", &one.repo)], frozen);
+    }
+    let name = "agency_condition";
+    text.head(name, "1 for what each protocol does now, 0 for the rest.", "gauge");
+    for one in repos {
+        for (protocol, now) in &one.conditions {
+            for kind in Kind::ALL {
+                let labels = [("repo", &*one.repo), ("protocol", protocol), ("kind", kind.word())];
+                text.line(name, &labels, f64::from(u8::from(kind == *now)));
+            }
+        }
+    }
+    let name = "agency_agent_seconds_total";
+    text.head(name, "Time of finished runs.", "counter");
+    for RepoMetrics { repo, metrics, .. } in repos {
+        for (agent, spent) in &metrics.time_per_agent {
+            text.line(name, &[("repo", repo), ("agent", agent)], spent.seconds);
+        }
+    }
+    let name = "agency_handoffs";
+    text.head(name, "Handoffs between agents.", "gauge");
+    for RepoMetrics { repo, metrics, .. } in repos {
+        for (workflow, count) in &metrics.handoffs_per_workflow {
+            text.line(name, &[("repo", repo), ("workflow", workflow)], number(*count));
+        }
+    }
+    let name = "agency_fix_iterations";
+    text.head(name, "Fixes that were begun.", "gauge");
+    for RepoMetrics { repo, metrics, .. } in repos {
+        for (workflow, count) in &metrics.fix_iterations {
+            text.line(name, &[("repo", repo), ("workflow", workflow)], number(*count));
+        }
+    }
+    let name = "agency_escalation_rate";
+    text.head(name, "Escalations for each handoff.", "gauge");
+    for RepoMetrics { repo, metrics, .. } in repos {
+        text.line(name, &[("repo", repo)], metrics.escalation_rate);
+    }
+    text.0
+}
+
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn head(&mut self, name: &str, help: &str, kind: &str) {
+        write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n")
             .expect("writing to a String cannot fail");
-        lines(&mut text);
-    };
-    let line = |to: &mut String, name: &str, labels: &[(&str, &str)], value: f64| {
+    }
+
+    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
         let labels: Vec<_> =
             labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escape(value))).collect();
-        writeln!(to, "{name}{{{}}} {value}", labels.join(","))
-            .expect("writing to a String cannot fail");
-    };
-    #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
-    let number = |count: u64| count as f64;
-    block("agency_agent_seconds_total", "Time of finished runs.", "counter", &|to| {
-        for (repo, metrics) in repos {
-            for (agent, spent) in &metrics.time_per_agent {
-                line(
-                    to,
-                    "agency_agent_seconds_total",
-                    &[("repo", repo), ("agent", agent)],
-                    spent.seconds,
-                );
-            }
-        }
-    });
-    block("agency_handoffs", "Handoffs between agents.", "gauge", &|to| {
-        for (repo, metrics) in repos {
-            for (workflow, count) in &metrics.handoffs_per_workflow {
-                line(
-                    to,
-                    "agency_handoffs",
-                    &[("repo", repo), ("workflow", workflow)],
-                    number(*count),
-                );
-            }
-        }
-    });
-    block("agency_fix_iterations", "Fixes that were begun.", "gauge", &|to| {
-        for (repo, metrics) in repos {
-            for (workflow, count) in &metrics.fix_iterations {
-                line(
-                    to,
-                    "agency_fix_iterations",
-                    &[("repo", repo), ("workflow", workflow)],
-                    number(*count),
-                );
-            }
-        }
-    });
-    block("agency_escalation_rate", "Escalations for each handoff.", "gauge", &|to| {
-        for (repo, metrics) in repos {
-            line(to, "agency_escalation_rate", &[("repo", repo)], metrics.escalation_rate);
-        }
-    });
-    text
+        let labels =
+            if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        writeln!(self.0, "{name}{labels} {value}").expect("writing to a String cannot fail");
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+fn number(count: u64) -> f64 {
+    count as f64
 }
 
 fn escape(label: &str) -> String {
@@ -167,7 +191,7 @@ fn escape(label: &str) -> String {
 mod tests {
     use super::*;
 
-    // covers: HO-10
+    // covers: HO-10, DM-16
     #[test]
     fn the_four_numbers_come_from_the_events() {
         let dir = tempfile::tempdir().unwrap();
@@ -195,7 +219,9 @@ mod tests {
         assert_eq!(metrics.handoffs_per_workflow["w"], 2);
         assert_eq!(metrics.fix_iterations["w"], 1);
         assert!((metrics.escalation_rate - 0.5).abs() < 1e-9);
-        let text = prometheus(&[("/src/a\"b".to_owned(), metrics)]);
+        let conditions = vec![("loop".to_owned(), Kind::Held)];
+        let repo = "/src/a\"b".to_owned();
+        let text = prometheus(true, &[RepoMetrics { repo, metrics, conditions, frozen: false }]);
         assert!(
             text.contains(
                 "agency_agent_seconds_total{repo=\"/src/a\\\"b\",agent=\"builder\"} 10\n"
@@ -203,6 +229,14 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("agency_escalation_rate{repo=\"/src/a\\\"b\"} 0.5\n"), "{text}");
+        let condition = |kind: &str, value: u8| {
+            format!(
+                "agency_condition{{repo=\"/src/a\\\"b\",protocol=\"loop\",kind=\"{kind}\"}} {value}\n"
+            )
+        };
+        assert!(text.contains(&condition("held", 1)), "{text}");
+        assert!(text.contains(&condition("working", 0)), "{text}");
+        assert!(text.contains("agency_up 1\n"), "{text}");
         assert_eq!(read(&dir.path().join("none")).unwrap(), Metrics::default());
     }
 }

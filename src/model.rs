@@ -10,6 +10,7 @@ mod decision;
 mod effect;
 mod escalation;
 mod facts;
+mod fate;
 mod ids;
 mod interest;
 mod rejection;
@@ -31,13 +32,14 @@ pub use facts::{
     Busy, Change, Checkout, CommitSeen, Fact, FileSeen, FileState, PlannedCommit, Snapshot, Touch,
     Touched, Unreadable, WholeFile,
 };
+pub use fate::{Fate, Outage, Park, Runner, fate};
 pub use ids::{
     BlobId, CommitId, Digest, Key, RelPath, RelPathError, RowId, RuleId, RunId, Seat, TreeId,
 };
 pub use interest::{Interest, Shape, WatchedFile, WatchedTree};
 pub use rejection::Rejection;
 pub use table::{Lookup, lookup};
-pub use text::{BOM, Bytes, clip, fence, without_bom};
+pub use text::{BOM, Bytes, clip, fence, other_encoding, without_bom};
 pub use time::{Deadline, Moment, Now, Ticks, Timestamp};
 pub use wake::{
     Command, Failure, FailureKind, Outcome, RunEnd, RunEvent, SAID_MAX, Usage, Verb, Wake,

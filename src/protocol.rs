@@ -37,6 +37,11 @@ pub trait Protocol: Send {
     /// and time.
     fn condition(&self, now: Now) -> Condition;
 
+    /// The owner's command lines by which the work of an agent is checked. An agent may run them without asking (SU-12).
+    fn commands(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What `agency status` shows of it.
     fn status(&self, now: Now) -> Status;
 }

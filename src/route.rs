@@ -1,7 +1,7 @@
 //! Which protocols a repository uses, found by content: many repositories have a file of the right name that is something else.
 //! It reads nothing: the caller shows it the files that it asks for.
 
-use crate::model::{RelPath, Shape, WatchedFile};
+use crate::model::{RelPath, Shape, WatchedFile, WatchedTree, without_bom};
 use crate::protocol::{board, codifica, handoff, ledger, review_loop};
 use serde_json::Value;
 
@@ -32,14 +32,36 @@ pub fn marks() -> Vec<WatchedFile> {
     MARKS.iter().map(watched).collect()
 }
 
-/// The protocol that this file shows, if any.
+/// Folders whose files show a protocol too, with its name: a message may come before any state (HO-14).
+pub fn marked_trees() -> Vec<(&'static str, WatchedTree)> {
+    let messages = WatchedTree {
+        root: RelPath::fixed(handoff::PENDING),
+        endings: vec![".json".to_owned()],
+        shape: Shape::Json,
+        limit: MARK_MAX,
+    };
+    vec![(handoff::NAME, messages)]
+}
+
+/// The protocol that this file shows, if any. A byte-order mark hides none: its protocol must come to work to refuse the file.
 pub fn protocol_of(path: &RelPath, bytes: &[u8]) -> Option<&'static str> {
+    let bytes = without_bom(bytes);
+    if is_pending_message(path) {
+        return handoff::message::looks_like_one(bytes).then_some(handoff::NAME);
+    }
     mark_at(path).filter(|mark| (mark.fits)(bytes)).map(|mark| mark.protocol)
 }
 
 /// The protocol that a file of this name would show.
 pub fn marked(path: &RelPath) -> Option<&'static str> {
+    if is_pending_message(path) {
+        return Some(handoff::NAME);
+    }
     mark_at(path).map(|mark| mark.protocol)
+}
+
+fn is_pending_message(path: &RelPath) -> bool {
+    handoff::folder_of(path) == Some(handoff::table::Folder::Pending)
 }
 
 fn mark_at(path: &RelPath) -> Option<&'static Mark> {
@@ -78,6 +100,7 @@ mod tests {
         let path = RelPath::fixed(review_loop::STATE);
         let ours = br#"{"currentStep":"1","phase":"propose","activeAgent":"codex"}"#;
         assert_eq!(protocol_of(&path, ours), Some("loop"));
+        assert_eq!(protocol_of(&path, &[b"\xef\xbb\xbf", &ours[..]].concat()), Some("loop"));
         for other in [&b"[]"[..], b"{}", b"{\"state\":\"idle\",\"phase\":3}", b"not json", b""] {
             assert_eq!(protocol_of(&path, other), None);
         }

@@ -2,6 +2,7 @@
 //! It owns everything about its repository and knows no protocol's words.
 
 mod command;
+mod condition;
 mod ends;
 pub mod leases;
 mod look;
@@ -14,11 +15,13 @@ mod room;
 mod settle;
 mod slot;
 mod status;
+mod stuck;
 mod trust;
+mod watchdog;
 
 pub use open::{OpenError, Settings, Stranger};
 pub use remembered::{pinned, remembered};
-pub use status::{ProtocolStatus, RepoStatus};
+pub use status::{ConditionStatus, Kind, ProtocolStatus, RepoStatus};
 
 use crate::apply::{Applied, Hands, Later};
 use crate::capacity::Permit;
@@ -44,8 +47,10 @@ use slot::Slot;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+use stuck::StuckEffects;
 use tokio::sync::{mpsc, oneshot, watch::Receiver};
 use tokio_util::sync::CancellationToken;
+use watchdog::Watchdog;
 
 pub struct Workspace {
     repository: Repository,
@@ -86,6 +91,8 @@ pub struct Workspace {
     cleared: Option<Ticks>,
     /// Our promise to show that this repository is looked after (ES-08).
     proof: Option<Proof>,
+    /// Which protocols the owner knows to be frozen.
+    told_frozen: condition::Told,
     /// A look at everything has come through; what follows it completes the proof.
     proving: bool,
     run_sender: mpsc::UnboundedSender<Box<RunEvent>>,
@@ -93,6 +100,8 @@ pub struct Workspace {
     /// One channel for all of it: an empty one has room for many.
     news: (mpsc::UnboundedSender<Box<News>>, mpsc::UnboundedReceiver<Box<News>>),
     settling: Settling,
+    stuck: StuckEffects,
+    watchdog: Watchdog,
 }
 
 /// From what we ourselves set going.
@@ -185,6 +194,9 @@ impl Workspace {
             if let Some(left) = self.leaves(outside.until) {
                 return Ok(left);
             }
+            if self.has_stalled(clock::now()) {
+                return Ok(Left::Reload);
+            }
             let deadline = self.deadline();
             tokio::select! {
                 biased;
@@ -210,7 +222,7 @@ impl Workspace {
     fn prove(&mut self) -> Result<(), WorkspaceError> {
         if std::mem::take(&mut self.proving) && self.proof.is_some() {
             self.note(&Entry::Proved {}, Durability::Lazy)?;
-            if let Some(proof) = &self.proof {
+            if let Some(proof) = self.proof.as_ref().filter(|_| self.may_beat()) {
                 proof.beat();
             }
         }
@@ -275,7 +287,12 @@ impl Workspace {
     }
 
     async fn apply_pending(&mut self) -> Result<(), WorkspaceError> {
+        let mut waiting = VecDeque::new();
         while let Some((protocol, keyed)) = self.pending.pop_front() {
+            if self.stuck.is_waiting(&protocol, clock::now()) {
+                waiting.push_back((protocol, keyed));
+                continue;
+            }
             match &keyed.effect {
                 Effect::Lease { tree, seat, role } => {
                     let agent = self.agent_of(seat, role);
@@ -290,18 +307,37 @@ impl Workspace {
                     self.hands.outbox.note(escalation, &keyed.key, clock::now().wall)?;
                     self.done(&protocol, &keyed, Wake::Done { key: keyed.key.clone() })?;
                 }
-                _ => self.perform(&protocol, &keyed).await?,
+                _ => {
+                    self.perform(&protocol, &keyed).await?;
+                    if self.stuck.is_waiting(&protocol, clock::now()) {
+                        waiting.push_back((protocol, keyed));
+                    }
+                }
             }
         }
         // It keeps its room, and mostly nothing is pending.
-        self.pending = VecDeque::new();
+        self.pending = waiting;
         Ok(())
+    }
+
+    /// What an agent that is about to start may run to check its work.
+    fn commands_of(&self, protocol: &str, effect: &Effect) -> Vec<String> {
+        let Effect::Spawn(_) = effect else { return Vec::new() };
+        let slot = self.slots.iter().find(|slot| slot.name() == protocol);
+        slot.map(|slot| slot.protocol.commands()).unwrap_or_default()
     }
 
     async fn perform(&mut self, protocol: &str, keyed: &Keyed) -> Result<(), WorkspaceError> {
         let key = keyed.key.clone();
         // What git needs for a moment would else be kept for as long as the repository is.
-        match Box::pin(self.hands.apply(protocol, keyed)).await {
+        let allow = self.commands_of(protocol, &keyed.effect);
+        let applied = Box::pin(self.hands.apply(protocol, keyed, &allow)).await;
+        if let Applied::NotNow(failure) = &applied {
+            self.not_now(protocol, keyed, failure);
+            return Ok(());
+        }
+        self.unstick(protocol);
+        match applied {
             Applied::Done => {
                 if let Effect::Spawn(spawn) = &keyed.effect {
                     self.note_start(protocol, spawn);
@@ -309,9 +345,13 @@ impl Workspace {
                 self.done(protocol, keyed, Wake::Done { key })
             }
             Applied::Fact(value) => self.done(protocol, keyed, Wake::Fact { key, value }),
-            Applied::Later => Ok(()),
+            Applied::Later | Applied::NotNow(_) => Ok(()),
             Applied::Failed(failure) => {
                 self.look_at_checkout().await;
+                if let Effect::Spawn(spawn) = &keyed.effect {
+                    // The place is another's: the protocol asks for one again with its next try.
+                    self.permits.remove(&(protocol.to_owned(), spawn.tree.clone()));
+                }
                 self.note(
                     &Entry::Failed { key: key.clone(), failure: failure.clone() },
                     Durability::Lazy,
@@ -462,7 +502,8 @@ impl Workspace {
     }
 
     fn deadline(&self) -> Option<Deadline> {
-        self.slots.iter().filter_map(|slot| slot.deadline.clone()).min()
+        let slots = self.slots.iter().filter_map(|slot| slot.deadline.clone()).min();
+        Deadline::earlier(slots, Deadline::earlier(self.stuck.deadline(), self.watchdog.deadline()))
     }
 
     /// Nothing runs, nothing is under way, and time alone will change nothing.
@@ -473,6 +514,8 @@ impl Workspace {
         let open = self.slots.iter().any(|slot| slot.open().any(|keyed| !waits(keyed)));
         let mut deadlines = self.slots.iter().filter_map(|slot| slot.deadline.as_ref());
         let due = deadlines.any(|deadline| !deadline.is_patrol());
+        // What the owner was told of waits for them, not for us.
+        let open = open && (self.stuck.is_empty() || self.stuck.is_trying());
         self.running.is_empty() && !open && !due && self.is_settled()
     }
 }
@@ -484,5 +527,5 @@ async fn sleep_until(deadline: Option<Deadline>) {
     }
 }
 
-/// How long a stop may take before we go anyway.
-pub const STOP_LIMIT: Duration = Duration::from_secs(10);
+/// How long repositories may take to stop before we go anyway. DM-09 allows 10 s in all; the courier needs up to 3 s of them.
+pub const STOP_LIMIT: Duration = Duration::from_secs(6);

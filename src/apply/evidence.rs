@@ -8,7 +8,7 @@ const LINES: usize = 5;
 const LINE_MAX: usize = 160;
 
 /// The escalation with the last lines of the journal below its own evidence.
-pub(super) fn with_journal(escalation: &Escalation, journal: &Path) -> Escalation {
+pub fn with_journal(escalation: &Escalation, journal: &Path) -> Escalation {
     let mut escalation = escalation.clone();
     for record in store::tail(journal, LINES) {
         let at = record.at.format("%H:%M:%S");

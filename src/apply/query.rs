@@ -1,21 +1,22 @@
 //! Answers questions about the repository. An answer that cannot be had is an answer too: `Unknown`, with the reason.
 
-use super::{Hands, chain};
+use super::{ApplyError, Hands, chain, passing};
 use crate::git::{GitError, MergeWish, Merging, Repo};
 use crate::model::{Bytes, Digest, Fact, FileState, Query, RelPath, TreeRef};
 use crate::store::SEEN_MAX;
 
 impl Hands {
-    pub(super) async fn answer(&self, query: &Query) -> Fact {
-        match query {
-            Query::Lines { path } => Fact::Lines(self.bytes_of(path).map(|bytes| lines(&bytes))),
-            Query::Digest { path } => Fact::Digest(self.bytes_of(path).map(|b| Digest::of(&b))),
+    /// An error is trouble of the machine that may pass; every other failure is part of the answer.
+    pub(super) async fn answer(&self, query: &Query) -> Result<Fact, ApplyError> {
+        Ok(match query {
+            Query::Lines { path } => Fact::Lines(self.bytes_of(path)?.map(|bytes| lines(&bytes))),
+            Query::Digest { path } => Fact::Digest(self.bytes_of(path)?.map(|b| Digest::of(&b))),
             Query::Snapshot { tree, .. } => match self.repo_of(tree).await {
-                Ok(Some(repo)) => known(ask(&repo, query).await),
+                Ok(Some(repo)) => known(ask(&repo, query).await)?,
                 Ok(None) => Fact::NoGit,
-                Err(error) => unknown(&error),
+                Err(error) => known(Err(error))?,
             },
-            Query::Read { tree, path } => Fact::File(self.bytes_in(tree, path).map(Bytes)),
+            Query::Read { tree, path } => Fact::File(self.bytes_in(tree, path)?.map(Bytes)),
             Query::Plan { .. }
             | Query::Merge { .. }
             | Query::Ignored { .. }
@@ -25,21 +26,28 @@ impl Hands {
             | Query::Contains { .. }
             | Query::Diff { .. }
             | Query::FileAt { .. } => match &self.git {
-                Some(repo) => known(ask(repo, query).await),
+                Some(repo) => known(ask(repo, query).await)?,
                 None => Fact::NoGit,
             },
-        }
+        })
     }
 
-    fn bytes_of(&self, path: &RelPath) -> Option<Vec<u8>> {
+    fn bytes_of(&self, path: &RelPath) -> Result<Option<Vec<u8>>, ApplyError> {
         self.bytes_in(&TreeRef::Main, path)
     }
 
-    fn bytes_in(&self, tree: &TreeRef, path: &RelPath) -> Option<Vec<u8>> {
+    fn bytes_in(&self, tree: &TreeRef, path: &RelPath) -> Result<Option<Vec<u8>>, ApplyError> {
         let seen = crate::clock::now();
-        match crate::read::read(&self.dir_of(tree), path, SEEN_MAX, seen).ok()?.state {
-            FileState::Whole(file) => Some(file.bytes.to_vec()),
-            FileState::Absent | FileState::Unreadable(_) => None,
+        match crate::read::read(&self.dir_of(tree), path, SEEN_MAX, seen) {
+            Ok(reading) => Ok(match reading.state {
+                FileState::Whole(file) => Some(file.bytes.to_vec()),
+                FileState::Absent | FileState::Unreadable(_) => None,
+            }),
+            // Not knowing a file is not the same as knowing that there is none.
+            Err(source) if passing::may_pass(&source) => {
+                Err(ApplyError::Read { path: path.clone(), source })
+            }
+            Err(_) => Ok(None),
         }
     }
 }
@@ -85,14 +93,12 @@ async fn ask(repo: &Repo, query: &Query) -> Result<Fact, GitError> {
     })
 }
 
-fn known(answer: Result<Fact, GitError>) -> Fact {
-    answer.unwrap_or_else(|error| unknown(&error))
-}
-
-fn unknown(error: &GitError) -> Fact {
-    match error {
-        GitError::Held { changes } => Fact::GitHeld(changes.join("\n")),
-        error => Fact::Unknown(chain(error)),
+fn known(answer: Result<Fact, GitError>) -> Result<Fact, ApplyError> {
+    match answer {
+        Ok(fact) => Ok(fact),
+        Err(GitError::Held { changes }) => Ok(Fact::GitHeld(changes.join("\n"))),
+        Err(error) if passing::may_pass(&error) => Err(error.into()),
+        Err(error) => Ok(Fact::Unknown(chain(&error))),
     }
 }
 

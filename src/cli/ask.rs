@@ -2,11 +2,13 @@
 
 use super::context::{Context, runtime};
 use super::exit::{Exit, Refused, is_busy};
+use super::review_loop::read_plan;
 use crate::control;
 use crate::model::{Answer, Command, Verb};
 use crate::run::run_around;
 use crate::workspace::{Stranger, Workspace};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -35,6 +37,19 @@ pub(super) struct ResumeArgs {
 #[derive(clap::Args)]
 pub(super) struct PlainArgs {}
 
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  agency adopt --repo ~/src/shop\n  agency adopt --steps 1,2,6.5   (a review loop whose state file names no steps)"
+)]
+pub(super) struct AdoptArgs {
+    /// The review loop's steps, where its state file names none
+    #[arg(long, value_name = "LIST")]
+    steps: Option<String>,
+    /// The review loop's plan: its `## Step <id>` sections reach the prompts
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+}
+
 pub(super) fn stop(context: &Context, args: &StopArgs) -> anyhow::Result<Exit> {
     tell(context, Verb::Stop, None, &[("run", Some(&args.run))])
 }
@@ -47,8 +62,10 @@ pub(super) fn trust(context: &Context) -> anyhow::Result<Exit> {
     tell(context, Verb::Trust, None, &[])
 }
 
-pub(super) fn adopt(context: &Context) -> anyhow::Result<Exit> {
-    tell(context, Verb::Adopt, None, &[])
+pub(super) fn adopt(context: &Context, args: &AdoptArgs) -> anyhow::Result<Exit> {
+    let plan = args.plan.as_deref().map(read_plan).transpose()?;
+    let args = [("steps", args.steps.as_deref()), ("plan", plan.as_deref())];
+    tell(context, Verb::Adopt, None, &args)
 }
 
 /// Gives a command and prints the answer.

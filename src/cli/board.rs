@@ -4,7 +4,7 @@ pub(super) mod archive;
 pub(super) mod count;
 mod head;
 pub(super) mod import;
-mod inspect;
+pub(super) mod inspect;
 mod maker;
 pub(super) mod new;
 mod prompt;
@@ -77,7 +77,8 @@ impl Place {
     pub(super) fn task(&self, id: &TaskId) -> anyhow::Result<(RelPath, Task)> {
         let path = self.find(id)?;
         let bytes = bytes(&self.root, path.as_str())?.unwrap_or_default();
-        let task = board::task::parse(&bytes, &path).map_err(|problems| refused(&problems))?;
+        let task = board::task::parse_in(&bytes, &path, self.manifest.zone)
+            .map_err(|problems| refused(&problems))?;
         Ok((path, task))
     }
 }

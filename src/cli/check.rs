@@ -2,6 +2,7 @@
 //! Each protocol has its own list of findings in `check/`; a new one is a file there and a line in [`CHECKS`].
 
 mod board;
+mod codifica;
 mod handoff;
 mod ledger;
 mod review_loop;
@@ -45,11 +46,28 @@ struct Finding {
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<u64>,
     problem: String,
+    #[serde(skip_serializing_if = "Level::is_problem")]
+    level: Level,
+}
+
+/// Warnings alone end with 0.
+#[derive(Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    Problem,
+    Warning,
+}
+
+impl Level {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+    fn is_problem(&self) -> bool {
+        *self == Self::Problem
+    }
 }
 
 impl Finding {
     fn new(file: impl Into<String>, problem: String) -> Self {
-        Self { rule: None, file: file.into(), line: None, problem }
+        Self { rule: None, file: file.into(), line: None, problem, level: Level::Problem }
     }
 }
 
@@ -57,7 +75,8 @@ impl From<Rejection> for Finding {
     fn from(rejection: Rejection) -> Self {
         let Rejection { rule, file, line, found, wanted, .. } = rejection;
         let problem = format!("found {found}; wanted {wanted}");
-        Self { rule: Some(rule.to_string()), file: file.to_string(), line, problem }
+        let rule = Some(rule.to_string());
+        Self { rule, line, ..Self::new(file.to_string(), problem) }
     }
 }
 
@@ -99,19 +118,22 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
     let mut findings = check_settings(&look, &context.config()?);
     findings.extend(look.places.as_ref().and_then(check_journal));
     findings.extend(CHECKS.iter().flat_map(|check| check(&look)));
+    findings.extend(codifica::check(context));
     if args.json {
         super::show::json(&findings)?;
     } else {
         print(&findings);
     }
-    Ok(if findings.is_empty() { Exit::Fine } else { Exit::Finding })
+    let wrong = findings.iter().any(|finding| finding.level == Level::Problem);
+    Ok(if wrong { Exit::Finding } else { Exit::Fine })
 }
 
 fn print(findings: &[Finding]) {
-    for Finding { rule, file, line, problem } in findings {
+    for Finding { rule, file, line, problem, level } in findings {
+        let warning = if *level == Level::Warning { "warning: " } else { "" };
         let line = line.map(|line| format!(":{line}")).unwrap_or_default();
         let rule = rule.as_ref().map(|rule| format!(" ({rule})")).unwrap_or_default();
-        anstream::println!("{file}{line}: {problem}{rule}");
+        anstream::println!("{warning}{file}{line}: {problem}{rule}");
     }
     if findings.is_empty() {
         anstream::println!("nothing is wrong here");

@@ -53,6 +53,11 @@ impl Context {
         })
     }
 
+    /// What `--repo` names.
+    pub(super) fn named_repo(&self) -> Option<&Path> {
+        self.repo.as_deref()
+    }
+
     /// The same for another repository.
     pub(super) fn at(&self, repo: PathBuf) -> Self {
         Self { env: self.env.clone(), config: self.config.clone(), repo: Some(repo) }
@@ -88,6 +93,16 @@ impl Context {
         let Some(wanted) = &self.repo else { return Ok(known) };
         let wanted = root_of(wanted)?;
         Ok(known.into_iter().filter(|known| known.path == wanted).collect())
+    }
+
+    /// `--repo` was given.
+    pub(super) fn names_a_repository(&self) -> bool {
+        self.repo.is_some()
+    }
+
+    /// The repository that `--repo` names, though it may be missing; `None` without `--repo`.
+    pub(super) fn named_root(&self) -> Option<PathBuf> {
+        self.repo.as_ref().map(|path| root_of(path).unwrap_or_else(|_| path.clone()))
     }
 
     /// Our folder for a repository at this very place; `None` where we know of none.

@@ -5,7 +5,7 @@ mod teller;
 
 use super::context::runtime;
 use super::exit::{Exit, Misused};
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Home};
 use crate::model::{Command, Verb};
 use crate::watch::{WatchOptions, Watcher};
 use crate::workspace::{Settings, Stranger, Until, Workspace};
@@ -124,7 +124,7 @@ const PLAYS: &[Play] = &[
             "task new --title=Receipt --assignee codex --may-touch src/** --dod-profile shop",
             "task new --title=Refund --assignee claude-code --may-touch src/** --dod-profile shop --depends-on T0001",
             "task new --title=Discount --assignee codex --may-touch src/** --dod-profile shop --risk R-001",
-            "task new --title=Close-R-001 --assignee you --may-touch src/**",
+            "task new --title=Close-R-001 --assignee you --force-assignee --may-touch src/**",
         ],
         verb: Verb::Init,
         begin: &[],
@@ -197,8 +197,9 @@ async fn run_until_quiet(
     teller: Teller,
 ) -> anyhow::Result<Teller> {
     let watcher = Watcher::start(WatchOptions::default());
+    let home = Home::open(&settings.state_dir, &settings.voice)?;
     let (_sender, settings) = tokio::sync::watch::channel(settings.clone());
-    let daemon = Daemon { settings, watcher, until: Until::Quiet, drain: false };
+    let daemon = Daemon { settings, watcher, until: Until::Quiet, drain: false, home };
     let repo = stage.repo();
     let stop = CancellationToken::new();
     let telling = tokio::spawn(teller.tell(stop.clone()));

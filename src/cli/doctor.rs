@@ -52,6 +52,7 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
     let mut checks = vec![channels(context, &config), check];
     checks.extend(machine::checks(context)?);
     checks.extend(agents::checks(context, &config));
+    checks.extend(agents::seats(&config));
     if args.json {
         show::json(&checks)?;
     } else {

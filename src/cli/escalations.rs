@@ -4,10 +4,12 @@ use super::ask;
 use super::context::{Context, runtime};
 use super::exit::{Exit, Misused, Refused};
 use super::show;
+use super::status;
 use crate::escalate::{self, Outbox, Record, State};
 use crate::model::Verb;
 use crate::protocol::handoff;
 use crate::run::run_around;
+use std::path::PathBuf;
 
 /// What was broken, and the command that resolves it
 #[derive(clap::Args)]
@@ -37,7 +39,7 @@ pub(super) struct AckArgs {
 pub(super) struct AnswerArgs {
     /// As `agency escalations` shows it
     id: String,
-    /// One of the options that it shows; a question of an agent takes any words
+    /// One of the options that it shows; a question without options takes any words
     #[arg(value_name = "TEXT")]
     option: String,
     /// Why, for the journal
@@ -55,12 +57,21 @@ pub(super) struct TestArgs {
 }
 
 pub(super) fn ack(context: &Context, args: &AckArgs) -> anyhow::Result<Exit> {
-    let record = find(context, &args.id)?;
-    ask::tell(&context.at(record.repo), Verb::Ack, None, &[("id", Some(&record.id))])
+    match find(context, &args.id)? {
+        Found { record, keeper: Keeper::Repository } => {
+            ask::tell(&context.at(record.repo), Verb::Ack, None, &[("id", Some(&record.id))])
+        }
+        Found { record, keeper: Keeper::Daemon { outbox } } => {
+            refuse_agents()?;
+            Outbox::open(outbox, "", &record.repo)?.acknowledge(&record.id)?;
+            anstream::println!("`{}` is acknowledged", record.id);
+            Ok(Exit::Fine)
+        }
+    }
 }
 
 pub(super) fn answer(context: &Context, args: &AnswerArgs) -> anyhow::Result<Exit> {
-    let record = find(context, &args.id)?;
+    let record = find(context, &args.id)?.record;
     if record.rule == "HO-07" {
         return answer_agent(context, &record, args);
     }
@@ -87,7 +98,7 @@ pub(super) fn answer(context: &Context, args: &AnswerArgs) -> anyhow::Result<Exi
     ask::tell(&context.at(record.repo), verb, None, &args)
 }
 
-/// A question of an agent takes any words; they go back to it as a handoff.
+/// The answer goes back to the agent as a handoff; the protocol knows the options.
 fn answer_agent(context: &Context, record: &Record, args: &AnswerArgs) -> anyhow::Result<Exit> {
     let words = [
         ("do", Some("answer")),
@@ -99,12 +110,7 @@ fn answer_agent(context: &Context, record: &Record, args: &AnswerArgs) -> anyhow
 }
 
 pub(super) fn test(context: &Context, _: &TestArgs) -> anyhow::Result<Exit> {
-    if let Some(run) = run_around(std::process::id()) {
-        return Err(Refused(format!(
-            "agents may not do this: we are inside the run `{run}` (SE-04)"
-        ))
-        .into());
-    }
+    refuse_agents()?;
     let channels = escalate::channels(&context.config()?, &context.env);
     if channels.names().is_empty() {
         return Err(Refused(
@@ -128,13 +134,58 @@ pub(super) fn test(context: &Context, _: &TestArgs) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
+fn refuse_agents() -> Result<(), Refused> {
+    match run_around(std::process::id()) {
+        Some(run) => {
+            let why = format!("agents may not do this: we are inside the run `{run}` (SE-04)");
+            Err(Refused(why))
+        }
+        None => Ok(()),
+    }
+}
+
+/// An escalation, and who keeps it.
+struct Found {
+    record: Record,
+    keeper: Keeper,
+}
+
+enum Keeper {
+    Repository,
+    /// The daemon itself tells of a repository that it cannot open (DM-18).
+    Daemon {
+        outbox: PathBuf,
+    },
+}
+
+fn all(context: &Context) -> anyhow::Result<Vec<Found>> {
+    let wanted = context.named_root();
+    let is_wanted = |record: &Record| wanted.as_ref().is_none_or(|wanted| *wanted == record.repo);
+    let mut found = Vec::new();
+    for outbox in status::outboxes(&context.state_dir()?) {
+        let records = Outbox::list(&outbox).into_iter().filter(is_wanted);
+        found.extend(records.map(|record| {
+            let keeper = Keeper::Daemon { outbox: outbox.clone() };
+            Found { record, keeper }
+        }));
+    }
+    let known = match context.known() {
+        Ok(known) => known,
+        // A repository that is not there is told of by the daemon.
+        Err(_) if !found.is_empty() => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let records = known.iter().flat_map(|known| Outbox::list(&known.folder.join("outbox")));
+    found.extend(records.map(|record| Found { record, keeper: Keeper::Repository }));
+    Ok(found)
+}
+
 /// By its id or the beginning of it.
-fn find(context: &Context, id: &str) -> anyhow::Result<Record> {
-    let known = context.known()?;
-    let all = known.iter().flat_map(|known| Outbox::list(&known.folder.join("outbox")));
-    let mut found: Vec<Record> = all.filter(|record| record.id.starts_with(id)).collect();
+fn find(context: &Context, id: &str) -> anyhow::Result<Found> {
+    let mut found = all(context)?;
+    found.retain(|found| found.record.id.starts_with(id));
     match (found.pop(), found.len()) {
-        (Some(record), 0) if !id.is_empty() => Ok(record),
+        (Some(found), 0) if !id.is_empty() => Ok(found),
         (Some(_), _) => {
             Err(Misused(format!("`{id}` fits several escalations; give more of the id")).into())
         }
@@ -146,9 +197,7 @@ fn find(context: &Context, id: &str) -> anyhow::Result<Record> {
 }
 
 pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
-    let known = context.known()?;
-    let mut records: Vec<Record> =
-        known.iter().flat_map(|known| Outbox::list(&known.folder.join("outbox"))).collect();
+    let mut records: Vec<Record> = all(context)?.into_iter().map(|found| found.record).collect();
     records.sort_by(|a, b| (a.first_seen, &a.id).cmp(&(b.first_seen, &b.id)));
     if args.json {
         show::json(&records)?;

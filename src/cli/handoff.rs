@@ -3,13 +3,13 @@
 mod draft;
 mod files;
 
-use super::ask::tell;
+use super::ask::{answer, tell};
 use super::context::Context;
 use super::exit::{Exit, Misused, Refused};
 use super::show;
 use crate::clock;
 use crate::model::{FileState, RelPath, Verb as Asked, clip};
-use crate::protocol::handoff::table::{self, Folder, Who};
+use crate::protocol::handoff::table::{self, Flow, Folder, Who};
 use crate::protocol::handoff::{HANDOFFS, NAME, message, state};
 use crate::read;
 use crate::run::run_around;
@@ -63,6 +63,9 @@ pub(super) enum Verb {
     /// Refuse a handoff
     #[command(after_help = "Example:\n  agency handoff reject 3f2a9c1e")]
     Reject { id: String },
+    /// Take over a `.claude/state.json` of another format: a copy is kept, its other keys stay
+    #[command(after_help = "Example:\n  agency handoff adopt")]
+    Adopt,
     /// End the workflow as it is
     #[command(after_help = "Example:\n  agency handoff cancel --reason 'no longer wanted'")]
     Cancel {
@@ -83,6 +86,7 @@ pub(super) fn run(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Accept { id } => pass_on(context, &id, Folder::Accepted),
         Verb::Complete { id } => pass_on(context, &id, Folder::Completed),
         Verb::Reject { id } => pass_on(context, &id, Folder::Rejected),
+        Verb::Adopt => tell(context, Asked::Adopt, Some(NAME), &[("state", Some("replace"))]),
         Verb::Cancel { reason } => {
             let args = [("do", Some("cancel")), ("reason", reason.as_deref())];
             tell(context, Asked::Do, Some(NAME), &args)
@@ -199,7 +203,7 @@ fn print_one(context: &Context, id: &str, json: bool) -> anyhow::Result<Exit> {
     anstream::println!("written    {} ago", show::age(message.timestamp));
     anstream::println!(
         "workflow   {}, iteration {}, spec {}",
-        message.workflow.word(),
+        message.workflow.map_or("not named", Flow::word),
         message.iteration,
         clip(&message.spec, 100)
     );
@@ -242,6 +246,10 @@ fn pass_on(context: &Context, id: &str, to: Folder) -> anyhow::Result<Exit> {
         .into());
     }
     files::pass_on(&root, &found, message, to)?;
+    if run_around(std::process::id()).is_none() {
+        // Whoever keeps the counts looks now. Without a journal there are none to keep.
+        answer(context, Asked::Do, Some(NAME), &[("do", Some("look"))]).ok();
+    }
     anstream::println!("`{}` is {}", message.id, to.word());
     Ok(Exit::Fine)
 }

@@ -1,6 +1,7 @@
 //! `agency progress|reviews|features|ledger`: the ledger's files by command, as the scripts in the wild know it.
 //! The rules are `protocol::ledger`'s; here are the words on the command line and the lines that are printed.
 
+mod commits;
 pub(super) mod features;
 mod file;
 pub(super) mod progress;
@@ -8,7 +9,7 @@ pub(super) mod reviews;
 pub(super) mod scripts;
 
 use super::exit::Exit;
-use crate::model::Rejection;
+use crate::model::{Rejection, without_bom};
 use crate::protocol::ledger::json;
 use crate::protocol::ledger::words::AgentType;
 use crate::store::EditError;
@@ -103,7 +104,7 @@ fn json_argument(name: &str, given: Option<&str>) -> Result<Value, Trouble> {
         _ => return Err(Trouble::new(format!("Invalid JSON in {name}: {problem}"))),
     };
     let text = text.map_err(|error| Trouble::new(format!("cannot read `{given}`: {error}")))?;
-    serde_json::from_str(&text).map_err(|problem| {
+    serde_json::from_slice(without_bom(text.as_bytes())).map_err(|problem| {
         Trouble::new(format!("Invalid JSON in {name} (file `{given}`): {problem}"))
     })
 }

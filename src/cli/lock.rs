@@ -36,7 +36,9 @@ pub(super) enum Verb {
         json: bool,
     },
     /// Give a lock back
-    #[command(after_help = "Example:\n  agency lock release src/auth.rs --token 7")]
+    #[command(
+        after_help = "Examples:\n  agency lock release src/auth.rs --agent builder\n  agency lock release src/auth.rs --token 7"
+    )]
     Release {
         resource: String,
         #[command(flatten)]
@@ -103,10 +105,10 @@ pub(super) struct Terms {
 
 #[derive(clap::Args)]
 pub(super) struct Proof {
-    /// As `acquire` printed it
+    /// As `acquire` printed it; proves that nobody has taken the lock over since
     #[arg(long)]
     token: Option<u64>,
-    /// For a lock without a token, written by hand
+    /// The holder, where no token is given (default: the agent that runs, else you)
     #[arg(long)]
     agent: Option<String>,
 }
@@ -129,11 +131,12 @@ pub(super) fn run(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
             Ok(Exit::Fine)
         }
         Verb::Release { resource, proof } => {
-            change(&root, |state| locks::release(state, &resource, &proof.claim(context)))?;
+            let claim = proof.claim(context)?;
+            change(&root, |state| locks::release(state, &resource, &claim))?;
             Ok(Exit::Fine)
         }
         Verb::Renew { resource, proof, ttl } => {
-            let claim = proof.claim(context);
+            let claim = proof.claim(context)?;
             change(&root, |state| locks::renew(state, &resource, &claim, ttl, clock::now().wall))?;
             Ok(Exit::Fine)
         }
@@ -152,18 +155,28 @@ pub(super) fn run(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
 }
 
 impl Proof {
-    fn claim(&self, context: &Context) -> Claim {
-        match self.token {
-            Some(token) => Claim::Token(token),
-            None => Claim::Agent(holder(context, self.agent.as_ref())),
+    /// A name is no secret, so inside a run it must be the run's own.
+    fn claim(&self, context: &Context) -> Result<Claim, Refused> {
+        let own = own_agent();
+        match (self.token, &self.agent, own) {
+            (Some(token), ..) => Ok(Claim::Token(token)),
+            (None, Some(said), Some(own)) if *said != own => Err(Refused(format!(
+                "inside a run an agent gives back its own locks only: this run is {own}'s; \
+                 another agent's lock needs its `--token` (HO-05)"
+            ))),
+            (None, said, _) => Ok(Claim::Agent(holder(context, said.as_ref()))),
         }
     }
 }
 
 /// Who asks for a lock: as said, else the agent of the run around us, else the person.
 fn holder(context: &Context, said: Option<&String>) -> String {
-    let agent = || std::env::var("AGENCY_AGENT").ok().filter(|agent| !agent.is_empty());
-    said.cloned().or_else(agent).unwrap_or_else(|| context.asker())
+    said.cloned().or_else(own_agent).unwrap_or_else(|| context.asker())
+}
+
+/// The agent of the run around us.
+fn own_agent() -> Option<String> {
+    std::env::var("AGENCY_AGENT").ok().filter(|agent| !agent.is_empty())
 }
 
 /// `None`: somebody else has it, also after the wait; that was said.
@@ -197,7 +210,7 @@ fn acquire(
 enum Trouble {
     #[error("{0}")]
     Lock(LockRefusal),
-    #[error("the state file is another's and stays as it is: {0}")]
+    #[error("{0}")]
     Shape(String),
 }
 
@@ -243,10 +256,9 @@ fn document(old: Option<&[u8]>) -> Result<Map<String, Value>, Trouble> {
         document.insert("schema_version".to_owned(), state::VERSION.into());
         return Ok(document);
     };
-    state::parse(bytes).map(|state| state.document).map_err(|problems| {
-        let words: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        Trouble::Shape(words.join("; "))
-    })
+    state::parse(bytes)
+        .map(|state| state.document)
+        .map_err(|problems| Trouble::Shape(state::other_format(&problems)))
 }
 
 fn read(root: &Path) -> anyhow::Result<Map<String, Value>> {
@@ -288,11 +300,7 @@ fn write(root: &Path, resource: &str, token: u64, file: &str) -> anyhow::Result<
 fn list(root: &Path, json: bool) -> anyhow::Result<Exit> {
     let now = clock::now().wall;
     let document = read(root)?;
-    let entries = document.get("locks").and_then(Value::as_object).cloned().unwrap_or_default();
-    let locks: Vec<(String, locks::Lock)> = entries
-        .into_iter()
-        .filter_map(|(resource, entry)| Some((resource, serde_json::from_value(entry).ok()?)))
-        .collect();
+    let locks: Vec<(String, locks::Lock)> = locks::all(&document).into_iter().collect();
     if json {
         let shown = |(resource, lock): &(String, locks::Lock)| {
             json!({"resource": resource, "agent": lock.agent, "acquired": lock.acquired,
@@ -303,15 +311,16 @@ fn list(root: &Path, json: bool) -> anyhow::Result<Exit> {
     }
     let mut table = show::table(&["resource", "agent", "held for", "expires", "token"]);
     for (resource, lock) in &locks {
-        let expires = match lock.is_expired(now) {
-            true => "expired; may be taken over".to_owned(),
-            false => format!("in {}", show::between(now, lock.expires)),
+        let expires = match lock.expires {
+            None => "unknown; may be taken over".to_owned(),
+            Some(_) if lock.is_expired(now) => "expired; may be taken over".to_owned(),
+            Some(expires) => format!("in {}", show::between(now, expires)),
         };
         let token = lock.token.map_or("by hand".to_owned(), |token| token.to_string());
         table.add_row([
             crate::model::clip(resource, 80),
             crate::model::clip(&lock.agent, 40),
-            show::age(lock.acquired),
+            lock.acquired.map_or("unknown".to_owned(), show::age),
             expires,
             token,
         ]);

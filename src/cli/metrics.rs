@@ -1,11 +1,12 @@
-//! `agency metrics`: how long agents took, how much was handed on, how often it was fixed, how often you were called.
+//! `agency metrics`: what each protocol does now, how long agents took, how much was handed on, how often it was fixed, how often you were called.
 
 use super::context::Context;
 use super::exit::Exit;
-use super::show;
-use crate::metrics::{self, Metrics};
+use super::{show, status};
+use crate::metrics::{self, RepoMetrics};
+use crate::repository::repositories;
 
-/// Time per agent, handoffs per workflow, fix iterations, escalation rate
+/// What each protocol does; time per agent, handoffs per workflow, fix iterations, escalation rate
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  agency metrics\n  agency metrics --prometheus > /var/lib/node_exporter/agency.prom\n\nThe daemon answers `GET /metrics` on each repository's control.sock:\n  curl --unix-socket ~/.local/state/agency/REPO/control.sock http://agency/metrics"
@@ -20,26 +21,43 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
+    let seen = status::seen(context)?;
+    let known = repositories(&context.state_dir()?)?;
     let mut repos = Vec::new();
-    for known in context.known()? {
-        let events = known.folder.join("events.ndjson");
-        repos.push((known.path.display().to_string(), metrics::read(&events)?));
+    for repo in seen.repos {
+        let folder = known.iter().find(|known| known.path == repo.path).map(|known| &known.folder);
+        let metrics = match folder {
+            Some(folder) => metrics::read(&folder.join("events.ndjson"))?,
+            None => Default::default(),
+        };
+        let (conditions, frozen) = (repo.conditions, repo.frozen);
+        let repo = repo.path.display().to_string();
+        repos.push(RepoMetrics { repo, metrics, conditions, frozen });
     }
     if args.prometheus {
-        anstream::print!("{}", metrics::prometheus(&repos));
+        anstream::print!("{}", metrics::prometheus(seen.daemon_runs, &repos));
     } else if args.json {
-        let all = repos
-            .iter()
-            .map(|(path, metrics)| serde_json::json!({"repo": path, "metrics": metrics}));
-        show::json(&all.collect::<Vec<_>>())?;
+        show::json(&repos.iter().map(json).collect::<Vec<_>>())?;
     } else {
-        repos.iter().for_each(|(path, metrics)| print(path, metrics));
+        repos.iter().for_each(print);
     }
     Ok(Exit::Fine)
 }
 
-fn print(path: &str, metrics: &Metrics) {
-    anstream::println!("{path}");
+fn json(repo: &RepoMetrics) -> serde_json::Value {
+    let conditions = repo.conditions.iter();
+    let conditions: serde_json::Map<_, _> =
+        conditions.map(|(name, kind)| (name.clone(), kind.word().into())).collect();
+    let RepoMetrics { repo, metrics, frozen, .. } = repo;
+    serde_json::json!({"repo": repo, "frozen": frozen, "conditions": conditions, "metrics": metrics})
+}
+
+fn print(repo: &RepoMetrics) {
+    let RepoMetrics { repo, metrics, conditions, frozen } = repo;
+    anstream::println!("{repo}{}", if *frozen { "  FROZEN" } else { "" });
+    for (protocol, kind) in conditions {
+        anstream::println!("  {protocol:<10} {}", kind.word());
+    }
     for (agent, spent) in &metrics.time_per_agent {
         anstream::println!("  time       {agent}: {:.1}s in {} runs", spent.seconds, spent.runs);
     }

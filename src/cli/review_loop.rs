@@ -12,13 +12,13 @@ use std::path::PathBuf;
 pub(super) enum Verb {
     /// Begin a loop with these steps
     #[command(
-        after_help = "Examples:\n  agency loop init --steps 1,2,6.5\n  agency loop init --plan PLAN.md   (its `## Step <id>` headings)"
+        after_help = "Examples:\n  agency loop init --steps 1,2,6.5\n  agency loop init --plan PLAN.md   (its `## Step <id>` headings)\n  agency loop init --steps 2,3 --plan PLAN.md"
     )]
     Init {
         /// Steps in their order
-        #[arg(long, value_name = "LIST", conflicts_with = "plan")]
+        #[arg(long, value_name = "LIST")]
         steps: Option<String>,
-        /// A plan whose `## Step <id>` headings are the steps
+        /// A plan whose `## Step <id>` sections reach the prompts; without --steps its headings are the steps
         #[arg(long, value_name = "FILE", required_unless_present = "steps")]
         plan: Option<PathBuf>,
         /// The repository
@@ -48,9 +48,42 @@ pub(super) enum Verb {
         #[arg(long)]
         reason: String,
     },
+    /// End the loop before its last step; committed and announced
+    #[command(after_help = "Example:\n  agency loop end --reason 'the rest is dropped'")]
+    End {
+        #[arg(long)]
+        reason: String,
+    },
+    /// Add steps to a loop, or remove those that have not begun
+    #[command(subcommand)]
+    Steps(StepsVerb),
     /// Put back the state that our journal knows, on the branch as it is now
     #[command(after_help = "Example:\n  agency loop restore --repo ~/src/shop")]
     Restore {},
+}
+
+#[derive(clap::Subcommand)]
+pub(super) enum StepsVerb {
+    /// Add steps at the end, or after a step
+    #[command(
+        after_help = "Examples:\n  agency loop steps add 7,8\n  agency loop steps add 6.5 --after 6 --plan PLAN.md"
+    )]
+    Add {
+        /// Steps in their order
+        #[arg(value_name = "LIST")]
+        steps: String,
+        #[arg(long, value_name = "STEP")]
+        after: Option<String>,
+        /// The plan again: the text of every step counts as it is now
+        #[arg(long, value_name = "FILE")]
+        plan: Option<PathBuf>,
+    },
+    /// Remove steps that have not begun
+    #[command(after_help = "Example:\n  agency loop steps remove 8")]
+    Remove {
+        #[arg(value_name = "LIST")]
+        steps: String,
+    },
 }
 
 pub(super) fn run(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
@@ -65,6 +98,24 @@ pub(super) fn run(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
                 ("reason", Some(reason.as_str())),
             ];
             tell(context, Asked::Inject, Some(NAME), &args)
+        }
+        Verb::End { reason } => {
+            let args = [("do", Some("end")), ("reason", Some(reason.as_str()))];
+            tell(context, Asked::Do, Some(NAME), &args)
+        }
+        Verb::Steps(StepsVerb::Add { steps, after, plan }) => {
+            let plan = plan.map(|path| read_plan(&path)).transpose()?;
+            let args = [
+                ("do", Some("steps-add")),
+                ("steps", Some(steps.as_str())),
+                ("after", after.as_deref()),
+                ("plan", plan.as_deref()),
+            ];
+            tell(context, Asked::Do, Some(NAME), &args)
+        }
+        Verb::Steps(StepsVerb::Remove { steps }) => {
+            let args = [("do", Some("steps-remove")), ("steps", Some(steps.as_str()))];
+            tell(context, Asked::Do, Some(NAME), &args)
         }
         Verb::Restore {} => tell(context, Asked::Restore, Some(NAME), &[]),
     }
@@ -84,7 +135,7 @@ fn init(
     }
 }
 
-fn read_plan(path: &std::path::Path) -> anyhow::Result<String> {
+pub(super) fn read_plan(path: &std::path::Path) -> anyhow::Result<String> {
     const PLAN_MAX: u64 = 1 << 20;
     let failed = |error: std::io::Error| {
         Misused(format!("cannot read the plan `{}`: {error}", path.display()))

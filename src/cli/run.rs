@@ -6,7 +6,7 @@ use super::arena;
 use super::context::{Context, root_of};
 use super::exit::{Exit, report};
 use crate::config::Env;
-use crate::daemon::{Daemon, Outcome, Roots, Source};
+use crate::daemon::{Daemon, Home, Outcome, Roots, Source};
 use crate::escalate::{self, Courier, Heartbeat, Proofs, Supervisor, Voice};
 use crate::live::LiveFeed;
 use crate::repository::{StateDir, repositories};
@@ -14,7 +14,7 @@ use crate::watch::{Mode, WatchOptions, Watcher};
 use crate::workspace::{RepoStatus, Settings, Until};
 use narrator::Narrator;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -30,6 +30,8 @@ const KEEP_ALIVE: Duration = Duration::from_millis(250);
 const STOP_LIMIT: Duration = Duration::from_secs(3);
 /// How long `--once` waits until its messages are delivered; a message that fails is sent by the next daemon.
 const DELIVERY_LIMIT: Duration = Duration::from_secs(30);
+/// For tasks that do not end when they are told to.
+const LEAVING_MAX: Duration = Duration::from_millis(500);
 
 /// Watch repositories, judge what agents write, start the next one
 #[derive(clap::Args)]
@@ -62,7 +64,8 @@ pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     hide_memory();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(2).thread_keep_alive(KEEP_ALIVE).enable_all();
-    runtime.build()?.block_on(async {
+    let runtime = runtime.build()?;
+    let exit = runtime.block_on(async {
         let mode = if args.poll { Mode::Polling } else { Mode::Events };
         let watcher = Watcher::start(WatchOptions { mode, ..WatchOptions::default() });
         let until = if args.once { Until::Quiet } else { Until::Cancelled };
@@ -71,11 +74,12 @@ pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         let (narrator, live) = Narrator::start();
         let voices = Voices::start(&mut settings, &context.env, live);
         let state_dir = settings.state_dir.clone();
+        let home = Home::open(&state_dir, &settings.voice)?;
         let (sender, settings) = watch::channel(settings);
         let following = tokio::spawn(source.follow(sender));
         tracing::info!("agency is at work");
         let outcomes =
-            Daemon { watcher, until, drain: args.drain, settings }.run(roots, stop).await;
+            Daemon { watcher, until, drain: args.drain, settings, home }.run(roots, stop).await;
         following.abort();
         let worked_on: Vec<_> = outcomes.iter().map(|outcome| outcome.root.clone()).collect();
         if args.once {
@@ -86,7 +90,10 @@ pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         let exit = exit_of(outcomes);
         let held = args.once && exit == Exit::Fine && is_held(&state_dir, &worked_on);
         Ok(if held { Exit::Finding } else { exit })
-    })
+    });
+    // A task that is busy with a long list, or with a disk that hangs, must not keep us from leaving (DM-09).
+    runtime.shutdown_timeout(LEAVING_MAX);
+    exit
 }
 
 /// What speaks for the daemon while it works.
@@ -145,12 +152,8 @@ impl Voices {
 /// Named on the command line: these and no others. Else as the configuration says, also later; else the one here.
 fn roots(context: &Context, args: &Args, settings: &Settings) -> anyhow::Result<Roots> {
     if args.repos.is_empty() && !settings.config.repos.is_empty() {
-        configured(settings)
-            .iter()
-            .map(|path| root_of(path))
-            .collect::<anyhow::Result<Vec<_>>>()?;
         return Ok(Box::new(|settings| {
-            configured(settings).iter().filter_map(|path| root_of(path).ok()).collect()
+            configured(settings).iter().map(|path| found(path)).collect()
         }));
     }
     let named = if args.repos.is_empty() { vec![context.root()?] } else { args.repos.clone() };
@@ -158,6 +161,11 @@ fn roots(context: &Context, args: &Args, settings: &Settings) -> anyhow::Result<
     roots.sort();
     roots.dedup();
     Ok(Box::new(move |_| roots.clone()))
+}
+
+/// DM-19: an entry that is not there is frozen by its keeper; the others start.
+fn found(path: &Path) -> PathBuf {
+    root_of(path).unwrap_or_else(|_| path.to_owned())
 }
 
 fn configured(settings: &Settings) -> Vec<PathBuf> {

@@ -4,6 +4,7 @@ use super::context::Context;
 use super::exit::Exit;
 use super::show;
 use crate::run::history::{self, RunRecord};
+use std::path::Path;
 
 /// What was started, by whom, and how it ended
 #[derive(clap::Args)]
@@ -24,8 +25,10 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Fine);
     }
     let shown = if args.all { &runs[..] } else { &runs[runs.len().saturating_sub(20)..] };
-    let head =
-        ["run", "agent", "role", "task", "phase", "age", "state", "last output", "outcome", "cost"];
+    let head = [
+        "run", "repo", "agent", "task", "phase", "start", "took", "outcome", "tokens", "cost",
+        "reason",
+    ];
     let mut table = show::table(&head);
     for run in shown {
         table.add_row(row(run));
@@ -34,28 +37,39 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
-fn row(run: &RunRecord) -> [String; 10] {
+fn row(run: &RunRecord) -> [String; 11] {
     let running = run.state == "running";
-    let silent = match run.last_output_at {
-        Some(at) if running => format!("{} ago", show::age(at)),
-        None if running => "none yet".to_owned(),
-        _ => String::new(),
+    let reason = match run.last_output_at {
+        Some(at) if running => format!("last output {} ago", show::age(at)),
+        None if running => "no output yet".to_owned(),
+        _ => run.reason.clone().unwrap_or_default(),
     };
+    let repo = Path::new(&run.repo).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let until = run.ended_at.filter(|_| !running);
     let age =
         until.map_or_else(|| show::age(run.started_at), |end| show::between(run.started_at, end));
     [
         run.id.clone(),
+        show::plain(&repo),
         run.agent.clone(),
-        run.role.clone(),
         run.task.clone(),
         run.phase.clone(),
+        run.started_at.format("%m-%d %H:%MZ").to_string(),
         age,
-        run.state.to_owned(),
-        silent,
-        run.outcome.unwrap_or_default().to_owned(),
-        run.cost_usd.map_or(String::new(), |cost| format!("${cost:.2}")),
+        run.outcome.unwrap_or(run.state).to_owned(),
+        match run.tokens() {
+            0 => String::new(),
+            tokens => tokens.to_string(),
+        },
+        cost(run),
+        show::plain(&reason),
     ]
+}
+
+/// `~`: an estimate from tokens and `prices`.
+fn cost(run: &RunRecord) -> String {
+    let mark = if run.cost_estimated { "~" } else { "" };
+    run.cost_usd.map_or(String::new(), |cost| format!("{mark}${cost:.2}"))
 }
 
 /// Of all repositories, by the time of their start.

@@ -1,32 +1,35 @@
-//! `agency status`: every repository that this machine remembers, what happens there, and what waits for the owner.
+//! `agency status`: whether the daemon runs, every repository that this machine remembers, what happens there, and what waits for
+//! the owner. What happens is each protocol's condition (DM-16).
 
+mod daemon;
+mod gather;
 mod screen;
+mod text;
 
-use super::board;
 use super::board::count::Unkept;
 use super::context::Context;
 use super::exit::Exit;
 use super::isolation::Level;
 use super::show;
 use crate::clock;
-use crate::config::Config;
-use crate::escalate::{self, DeliveryState, Outbox, Record, State};
-use crate::protocol::board::NAME as BOARD;
-use crate::repository::Known;
+use crate::escalate::Record;
 use crate::run::history::{RunRecord, Today};
-use crate::workspace::{ProtocolStatus, RepoStatus};
+use crate::workspace::{Kind, ProtocolStatus};
+use daemon::DaemonView;
+pub(super) use daemon::outboxes;
+use gather::gather;
 use screen::Screen;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::Duration;
+use text::{report, text};
 
 /// What happens where, and what waits for you
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  agency status\n  agency status --watch\n  agency status --json | jq '.repos[] | select(.held)'"
+    after_help = "Examples:\n  agency status\n  agency status --watch\n  agency status --json | jq '.repos[] | select(.held)'\n  agency status --check         exit 0: all is well; 1: something is held or frozen; 3: no daemon runs"
 )]
 pub(super) struct Args {
     /// A full-screen view that is kept current; without a terminal, each change
@@ -35,10 +38,14 @@ pub(super) struct Args {
     /// Print as JSON
     #[arg(long)]
     json: bool,
+    /// Print only what is wrong, and exit with 1 if something is held or frozen, with 3 if no daemon runs
+    #[arg(long, conflicts_with = "watch")]
+    check: bool,
 }
 
 #[derive(Serialize)]
 struct Status {
+    daemon: DaemonView,
     repos: Vec<Repo>,
     /// How the owner hears of what is wrong.
     channels: Vec<String>,
@@ -55,6 +62,10 @@ struct Status {
 struct Repo {
     path: PathBuf,
     held: bool,
+    /// The daemon cannot work here; `closed` says why.
+    frozen: bool,
+    /// A running daemon works here, or says that it cannot.
+    attended: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     closed: Option<String>,
     notes: Vec<String>,
@@ -81,14 +92,69 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
         return watch(context);
     }
     let status = gather(context, &mut Memory::new())?;
-    if args.json {
-        show::json(&status)?;
-    } else {
-        anstream::print!("{}", text(&status));
+    let health = Health::of(&status, context.names_a_repository());
+    match (args.json, args.check) {
+        (true, _) => show::json(&status)?,
+        (false, true) => anstream::print!("{}", report(&status)),
+        (false, false) => anstream::print!("{}", text(&status)),
     }
     // Nobody waits for what is only remembered for the next time.
     status.keep();
-    Ok(Exit::Fine)
+    Ok(if args.check { health.exit() } else { Exit::Fine })
+}
+
+/// What `--check` says (OP-06).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Health {
+    Well,
+    NeedsOwner,
+    NoDaemon,
+}
+
+impl Health {
+    /// What nobody looks after any more does not make a machine ill, unless it is asked for by name.
+    fn of(status: &Status, named: bool) -> Self {
+        let abandoned = named && !status.repos.iter().any(|repo| repo.attended);
+        if !status.daemon.running || abandoned {
+            return Self::NoDaemon;
+        }
+        let needs = |repo: &Repo| repo.attended && (repo.held || repo.frozen);
+        if status.repos.iter().any(needs) { Self::NeedsOwner } else { Self::Well }
+    }
+
+    fn exit(self) -> Exit {
+        match self {
+            Self::Well => Exit::Fine,
+            Self::NeedsOwner => Exit::Finding,
+            Self::NoDaemon => Exit::Failure,
+        }
+    }
+}
+
+/// What `agency metrics` needs of it.
+pub(super) struct Seen {
+    pub(super) daemon_runs: bool,
+    pub(super) repos: Vec<SeenRepo>,
+}
+
+pub(super) struct SeenRepo {
+    pub(super) path: PathBuf,
+    pub(super) frozen: bool,
+    /// By protocol.
+    pub(super) conditions: Vec<(String, Kind)>,
+}
+
+pub(super) fn seen(context: &Context) -> anyhow::Result<Seen> {
+    let status = gather(context, &mut Memory::new())?;
+    let conditions = |protocols: Vec<ProtocolStatus>| {
+        protocols.into_iter().map(|one| (one.name, one.condition.kind)).collect()
+    };
+    let repos = status.repos.into_iter().map(|repo| SeenRepo {
+        path: repo.path,
+        frozen: repo.frozen,
+        conditions: conditions(repo.protocols),
+    });
+    Ok(Seen { daemon_runs: status.daemon.running, repos: repos.collect() })
 }
 
 fn watch(context: &Context) -> anyhow::Result<Exit> {
@@ -97,7 +163,8 @@ fn watch(context: &Context) -> anyhow::Result<Exit> {
         let mut screen = Screen::open()?;
         while {
             let status = gather(context, &mut memory)?;
-            screen.draw(&format!("{}\n\n{}", headline(&status), text(&status)))?;
+            let (first, rest) = (status.daemon.line(), text::below(&status));
+            screen.draw(&format!("{first}\n{}\n\n{rest}", headline(&status)))?;
             status.keep();
             screen.wait()?
         } {}
@@ -136,129 +203,4 @@ fn headline(status: &Status) -> String {
 
 fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-fn gather(context: &Context, memory: &mut Memory) -> anyhow::Result<Status> {
-    // A configuration that is wrong must not hide what a daemon with the last good one does.
-    let (channels, problem) = match context.config() {
-        Ok(config) => (escalate::channels(&config, &context.env), None),
-        Err(error) => {
-            (escalate::channels(&Config::default(), &context.env), Some(format!("{error:#}")))
-        }
-    };
-    let channels = channels.names().into_iter().map(str::to_owned).collect();
-    let known = context.known()?;
-    let today = |known: &Known| repo(known, memory.entry(known.folder.clone()).or_default());
-    let mut repos: Vec<Repo> = known.iter().map(today).collect();
-    repos.extend(unknown_board(context, &repos));
-    let level = Level::live(&context.env);
-    Ok(Status { repos, channels, isolation: level.word(), level, problem })
-}
-
-fn repo(known: &Known, today: &mut Today) -> Repo {
-    let mut status = RepoStatus::read(&known.folder).unwrap_or_default();
-    let unkept = count_tasks(known, &mut status.protocols);
-    let look = today.look(&known.folder.join("runs"), clock::now().wall);
-    let mut escalations = Outbox::list(&known.folder.join("outbox"));
-    escalations.retain(|record| record.state != State::Resolved);
-    Repo {
-        path: known.path.clone(),
-        held: status.held,
-        closed: status.closed,
-        notes: status.notes,
-        protocols: status.protocols,
-        runs: look.running,
-        cost_today_usd: look.cost_usd,
-        escalations,
-        unkept,
-    }
-}
-
-/// A board lives in its files: they say how many tasks there are, also when no daemon has looked.
-fn count_tasks(known: &Known, protocols: &mut [ProtocolStatus]) -> Option<Unkept> {
-    let shown = protocols.iter_mut().find(|protocol| protocol.name == BOARD)?;
-    let counts = board::count::counts(&known.path, Some(&known.folder))?;
-    shown.summary = match &shown.held {
-        Some(held) => format!("{} · held: {held}", counts.words()),
-        None => counts.words(),
-    };
-    shown.detail["counts"] = serde_json::json!(counts.tasks);
-    shown.detail["reports"] = serde_json::json!(counts.reports);
-    counts.unkept
-}
-
-/// The board around us, where this machine does not know its repository yet.
-fn unknown_board(context: &Context, known: &[Repo]) -> Option<Repo> {
-    let path = context.root().ok()?;
-    if known.iter().any(|repo| repo.path == path) {
-        return None;
-    }
-    let counts = board::count::counts(&path, None)?;
-    let detail = serde_json::json!({ "counts": counts.tasks, "reports": counts.reports });
-    let (name, summary) = (BOARD.to_owned(), counts.words());
-    Some(Repo {
-        path,
-        held: false,
-        closed: Some("this machine does not know it; `agency adopt` takes it over".to_owned()),
-        notes: Vec::new(),
-        protocols: vec![ProtocolStatus { name, summary, held: None, detail }],
-        runs: Vec::new(),
-        escalations: Vec::new(),
-        cost_today_usd: 0.0,
-        unkept: None,
-    })
-}
-
-fn text(status: &Status) -> String {
-    if status.repos.is_empty() {
-        return "no repository is known yet; `agency run` in one begins\n".to_owned();
-    }
-    let mut text = String::new();
-    if let Some(problem) = &status.problem {
-        text.push_str(&format!("{problem}\n"));
-    } else if status.channels.is_empty() {
-        text.push_str("no channel is configured: what is wrong is shown only here\n");
-    }
-    for repo in &status.repos {
-        write_repo(&mut text, repo).expect("writing to a String cannot fail");
-    }
-    text.push_str(status.level.sentence());
-    text.push('\n');
-    text
-}
-
-fn write_repo(text: &mut String, repo: &Repo) -> std::fmt::Result {
-    let held = if repo.held { "  HELD" } else { "" };
-    writeln!(text, "{}{held}", repo.path.display())?;
-    if let Some(why) = &repo.closed {
-        writeln!(text, "  {why}")?;
-    }
-    for protocol in &repo.protocols {
-        writeln!(text, "  {:<9} {}", protocol.name, protocol.summary)?;
-    }
-    for run in &repo.runs {
-        let silent = run
-            .last_output_at
-            .map_or("no output yet".to_owned(), |at| format!("last output {} ago", show::age(at)));
-        let (id, agent, age) = (&run.id, &run.agent, show::age(run.started_at));
-        writeln!(
-            text,
-            "  run       {id}  {agent} as {} on {}/{}  {age}  {silent}",
-            run.role, run.task, run.phase
-        )?;
-    }
-    for record in &repo.escalations {
-        let severity = format!("{:?}", record.severity).to_lowercase();
-        writeln!(text, "  {severity:<9} {}  {}  {}", record.id, record.rule, record.summary)?;
-        if record.holds {
-            writeln!(text, "            resolve: {}", record.resolve)?;
-        }
-        for dead in record.deliveries.iter().filter(|one| one.state == DeliveryState::Dead) {
-            writeln!(text, "            could not be delivered by {}", dead.channel)?;
-        }
-    }
-    for note in &repo.notes {
-        writeln!(text, "  note      {note}")?;
-    }
-    Ok(())
 }

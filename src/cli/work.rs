@@ -7,9 +7,11 @@ mod log;
 mod look;
 mod make;
 mod moves;
+mod survey;
 mod who;
 
 pub(super) use audit::{Args as AuditArgs, run as audit};
+pub(super) use survey::survey;
 
 use super::context::Context;
 use super::exit::{Exit, Refused};
@@ -27,9 +29,21 @@ pub(super) enum Verb {
     Return(moves::ReturnArgs),
     Block(moves::BlockArgs),
     Unblock(moves::UnblockArgs),
+    /// Give up a task for good, with the reason (humans only)
+    #[command(
+        after_help = "Example:\n  agency work reject FEAT-101 --as-human --reason \"No longer needed\""
+    )]
     Reject(moves::ReasonArgs),
+    /// Put a done or rejected task back to todo, with the reason (humans only)
+    #[command(
+        after_help = "Example:\n  agency work reopen FEAT-101 --as-human --reason \"Fails on Windows\""
+    )]
     Reopen(moves::ReasonArgs),
-    Reclaim(moves::ReasonArgs),
+    Reclaim(moves::ReclaimArgs),
+    /// Recommend that a human blocks your task, with the reason (agents only)
+    #[command(
+        after_help = "Example:\n  agency work request-block FEAT-101 --agent builder --reason \"No API key\""
+    )]
     RequestBlock(moves::ReasonArgs),
     Review(log::ReviewArgs),
     Artifact(log::ArtifactArgs),
@@ -70,7 +84,7 @@ fn give(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Unblock(args) => moves::unblock(context, args),
         Verb::Reject(args) => moves::reasoned(context, args, |reason| Action::Reject { reason }),
         Verb::Reopen(args) => moves::reasoned(context, args, |reason| Action::Reopen { reason }),
-        Verb::Reclaim(args) => moves::reasoned(context, args, |reason| Action::Reclaim { reason }),
+        Verb::Reclaim(args) => moves::reclaim(context, args),
         Verb::RequestBlock(args) => {
             moves::reasoned(context, args, |reason| Action::RequestBlock { reason })
         }

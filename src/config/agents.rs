@@ -31,7 +31,31 @@ pub struct Agent {
     /// Names of variables that are passed through.
     pub env: Vec<String>,
     pub cost_per_run_usd: Option<f64>,
+    /// With a profile: the model that its CLI is told to use.
+    pub model: Option<String>,
+    /// With a profile: further arguments, before the prompt.
+    pub args: Vec<String>,
+    pub permissions: Permissions,
 }
+
+/// What an agent with a profile may do without being asked (SU-12).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Permissions {
+    ReadOnly,
+    Edit,
+    /// `Edit`, and the gates' and the DoD's commands.
+    #[default]
+    Test,
+    /// Everything; for agents that are kept in otherwise.
+    Full,
+}
+
+const PERMISSIONS: &[(&str, Permissions)] = &[
+    ("read-only", Permissions::ReadOnly),
+    ("edit", Permissions::Edit),
+    ("test", Permissions::Test),
+    ("full", Permissions::Full),
+];
 
 /// How an agent is started: by a built-in profile, or by a template of the owner's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +108,9 @@ impl Agent {
             backoff: 30 * SECOND,
             env: Vec::new(),
             cost_per_run_usd: None,
+            model: None,
+            args: Vec::new(),
+            permissions: Permissions::default(),
         }
     }
 }
@@ -138,7 +165,52 @@ fn read_agent(keys: &mut Section<'_>, built_in: Option<Start>) -> Option<Agent> 
     keys.set("backoff", &mut agent.backoff, duration(Duration::ZERO));
     keys.set("env", &mut agent.env, list(env_name));
     keys.set("cost_per_run_usd", &mut agent.cost_per_run_usd, optional(dollars));
+    keys.set("model", &mut agent.model, |spot| text(spot).map(Some));
+    keys.set("args", &mut agent.args, list(text));
+    keys.set("permissions", &mut agent.permissions, one_of(PERMISSIONS));
+    if matches!(start, Some(Start::Command(_))) {
+        for key in ["model", "args", "permissions"] {
+            if keys.has(key) {
+                let found = format!("`{key}` beside `command`");
+                keys.refuse(found, "a `profile`, or the flags in `command` itself");
+            }
+        }
+    }
     start.map(|_| agent)
+}
+
+/// What tokens cost, by model.
+pub type Prices = BTreeMap<String, Price>;
+
+/// Dollars per million tokens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Price {
+    pub input: f64,
+    pub output: f64,
+}
+
+impl Price {
+    /// Millionths of a dollar: a dollar per million tokens is one for each token.
+    pub fn microusd(&self, input: u64, output: u64) -> u64 {
+        (input as f64 * self.input + output as f64 * self.output).round() as u64
+    }
+}
+
+pub(super) fn read_prices(spot: &mut Spot<'_>) -> Option<Prices> {
+    let mut prices = Prices::new();
+    each(spot, |model, spot| {
+        let price = section(spot, |keys| {
+            let price = keys.get("input", dollars).zip(keys.get("output", dollars));
+            if price.is_none() {
+                keys.refuse("no price", "`input` and `output`, dollars per million tokens");
+            }
+            price.map(|(input, output)| Price { input, output })
+        });
+        if let Some(price) = price.flatten() {
+            prices.insert(model.to_owned(), price);
+        }
+    })?;
+    Some(prices)
 }
 
 /// Adds the roles of the file to the default ones.

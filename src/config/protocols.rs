@@ -21,6 +21,8 @@ pub struct Limits {
     /// Runs of one agent at a time.
     pub per_agent: u32,
     pub cost_per_day_usd: Option<f64>,
+    /// Input and output of all runs of one day.
+    pub tokens_per_day: Option<u64>,
     /// How long the folder of a run is kept after its end: prompt, output, record.
     pub keep_runs: Duration,
     /// How long the journal's old segments are kept; what still counts is kept in any case.
@@ -34,6 +36,7 @@ impl Default for Limits {
             per_repo: 2,
             per_agent: 1,
             cost_per_day_usd: None,
+            tokens_per_day: None,
             keep_runs: 90 * DAY,
             keep_journal: 90 * DAY,
         }
@@ -46,10 +49,15 @@ pub(super) fn read_limits(spot: &mut Spot<'_>, mut limits: Limits) -> Option<Lim
         keys.set("per_repo", &mut limits.per_repo, number(1..=256));
         keys.set("per_agent", &mut limits.per_agent, number(1..=256));
         keys.set("cost_per_day_usd", &mut limits.cost_per_day_usd, optional(dollars));
+        keys.set("tokens_per_day", &mut limits.tokens_per_day, optional(tokens));
         keys.set("keep_runs", &mut limits.keep_runs, duration(DAY));
         keys.set("keep_journal", &mut limits.keep_journal, duration(DAY));
     })?;
     Some(limits)
+}
+
+fn tokens(spot: &mut Spot<'_>) -> Option<u64> {
+    number(1_000..=4_000_000_000)(spot).map(u64::from)
 }
 
 /// `loop`: the review loop.
@@ -107,8 +115,8 @@ pub(super) fn read_loop(spot: &mut Spot<'_>, mut limits: LoopConfig) -> Option<L
 pub struct BoardConfig {
     pub isolation: Isolation,
     pub merge: Merge,
-    /// The agent that audits reports.
-    pub auditor: String,
+    /// The agent that audits reports; `None`: the one that sits in the seat `auditor`.
+    pub auditor: Option<String>,
     /// Run once in each new worktree, each for `sh -c`.
     pub setup: Vec<String>,
     /// Ignored files that each new worktree gets.
@@ -144,7 +152,7 @@ impl Default for BoardConfig {
         Self {
             isolation: Isolation::Worktree,
             merge: Merge::Squash,
-            auditor: "gemini".to_owned(),
+            auditor: None,
             setup: Vec::new(),
             copy: Vec::new(),
             disk_floor: 1 << 30,
@@ -169,7 +177,7 @@ pub(super) fn read_board(
             ("none", Merge::None),
         ]);
         keys.set("merge", &mut board.merge, merges);
-        keys.set("auditor", &mut board.auditor, known_name("an agent", agents));
+        keys.set("auditor", &mut board.auditor, optional(known_name("an agent", agents)));
         keys.set("setup", &mut board.setup, list(text));
         read_copy(keys, &mut board.copy);
         keys.set("disk_floor", &mut board.disk_floor, size);

@@ -30,6 +30,13 @@ const PROTOCOLS: &[(&str, ProtocolName)] = &[
     ("ledger", ProtocolName::Ledger),
 ];
 
+impl ProtocolName {
+    pub fn word(self) -> &'static str {
+        let found = PROTOCOLS.iter().find(|(_, name)| *name == self);
+        found.map(|(word, _)| *word).expect("BUG: every protocol has its word in the table")
+    }
+}
+
 pub(super) fn read_repos(spot: &mut Spot<'_>, env: &Env) -> Option<Vec<RepoEntry>> {
     let repos = list(|spot| read_repo(spot, env))(spot)?;
     for (at, repo) in repos.iter().enumerate() {

@@ -1,12 +1,14 @@
 //! Keeps one repository at work: opens it, opens it again when settings change or its owner adopts it, and freezes it when
-//! it breaks (DM-10).
+//! it breaks (DM-10). What is frozen is listed and told by the daemon's own folder, since the repository's may be what is broken.
 
 use super::Outcome;
+use super::descriptors::{Descriptors, TooFew};
+use super::home::Home;
 use crate::apply::chain;
 use crate::control;
-use crate::escalate::{self, Outbox, State};
-use crate::model::{Cause, Digest, Escalation, Key, RuleId, Severity};
-use crate::repository::{Places, Repository};
+use crate::escalate::{Outbox, Record, State};
+use crate::model::{Cause, Key, RuleId};
+use crate::repository::{Places, Repository, RepositoryError};
 use crate::watch::Watcher;
 use crate::workspace::{
     Left, OpenError, Outside, RepoStatus, Request, Settings, Stranger, Until, Workspace,
@@ -19,20 +21,28 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// Between two tries to open a frozen repository; doubles.
-const FIRST_RETRY: Duration = Duration::from_secs(30);
-const LAST_RETRY: Duration = Duration::from_secs(600);
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LAST_RETRY: Duration = Duration::from_secs(60);
 /// A command without a daemon holds the repository for a moment; whoever holds it longer is another daemon.
 const BUSY_MAX: Duration = Duration::from_secs(2);
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
+/// A repository that works for so long is no longer frozen. One that fails at once would be told as mended at every try.
+const MENDED_AFTER: Duration = Duration::from_millis(500);
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
+    #[error("there is no folder `{}`", path.display())]
+    Missing { path: PathBuf },
     #[error(transparent)]
     Open(#[from] OpenError),
     #[error(transparent)]
     Work(#[from] WorkspaceError),
     #[error(transparent)]
     Control(#[from] control::ControlError),
+    #[error(transparent)]
+    TooFew(#[from] TooFew),
+    #[error("the state directory `{}` was removed while the daemon ran", path.display())]
+    StateLost { path: PathBuf },
     #[error("a bug of ours: {0}")]
     Bug(String),
 }
@@ -40,6 +50,38 @@ pub enum KeepError {
 impl KeepError {
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Open(error) if error.is_busy())
+    }
+
+    /// What the owner can do.
+    fn resolve(&self, root: &Path) -> String {
+        let again = "it is opened again by itself";
+        match self {
+            Self::Missing { .. } => format!(
+                "put `{}` back or take it out of `repos:` in agency.yaml; {again}",
+                root.display()
+            ),
+            Self::Open(OpenError::Journal(_) | OpenError::Replay(_)) => {
+                "agency journal verify (names the damage: restore the file from a backup, or begin a new journal with `agency adopt`)"
+                    .to_owned()
+            }
+            Self::Open(OpenError::Repository(
+                RepositoryError::BadId { path, .. } | RepositoryError::BadRecord { path, .. },
+            )) => format!(
+                "restore `{}` from a backup; {again}. Without a backup: move it away, then run `agency adopt` there",
+                path.display()
+            ),
+            Self::TooFew(few) => few.resolve(),
+            Self::StateLost { path } => format!(
+                "restore `{}` from a backup. Without a backup: agency adopt takes each repository over as it is",
+                path.display()
+            ),
+            Self::Bug(_) => {
+                format!("report this message with the daemon's log; {again}, and after a restart")
+            }
+            Self::Open(_) | Self::Work(_) | Self::Control(_) => {
+                format!("put right what the message names; {again}")
+            }
+        }
     }
 }
 
@@ -51,12 +93,15 @@ pub(super) struct Keeper {
     pub(super) until: Until,
     pub(super) drain: bool,
     pub(super) stop: CancellationToken,
+    pub(super) home: Home,
+    pub(super) descriptors: Descriptors,
 }
 
 impl Keeper {
     pub(super) async fn keep(self) -> Outcome {
         let mut wait = FIRST_RETRY;
         loop {
+            let begun = Instant::now();
             // In a task of its own, so that a bug freezes this repository and no other.
             let keeper = self.clone();
             let joined = tokio::spawn(async move { keeper.work().await }).await;
@@ -67,6 +112,9 @@ impl Keeper {
             };
             if self.stop.is_cancelled() || error.is_busy() {
                 return Outcome { root: self.root, error: Some(error) };
+            }
+            if begun.elapsed() > LAST_RETRY {
+                wait = FIRST_RETRY;
             }
             self.freeze(&error);
             if self.until == Until::Quiet {
@@ -80,28 +128,40 @@ impl Keeper {
     }
 
     async fn work(mut self) -> Result<(), KeepError> {
+        let mut lost = self.home.lost();
+        if !self.root.is_dir() {
+            return Err(KeepError::Missing { path: self.root.clone() });
+        }
+        let _place = self.descriptors.take()?;
         let mut stranger = Stranger::Wait;
         let mut left_over: Option<Request> = None;
         let mut patience = BUSY_MAX;
         loop {
+            let proofs = self.settings.borrow().voice.proofs.clone();
+            // An opening that hangs silences the heartbeat, too.
+            let promise = proofs.as_ref().map(|proofs| proofs.promise());
             let mut workspace = self.open(stranger, patience).await?;
+            drop(promise);
             // Whoever slips in while we open it again is waited for: it is ours.
             patience = Duration::MAX;
-            self.thaw(workspace.places());
             let (sender, mut requests) = mpsc::channel(16);
             let served = control::serve(&workspace.places().control_sock(), sender.clone())?;
             if let Some(request) = left_over.take() {
                 drop(sender.try_send(request));
             }
             drop(sender);
-            let mut outside = Outside {
-                requests: &mut requests,
-                reload: &mut self.settings,
-                stop: &self.stop,
-                drain: self.drain,
-                until: self.until,
+            let left = tokio::select! {
+                left = self.run(&mut workspace, &mut requests) => left?,
+                Ok(()) = lost.changed() => {
+                    let settings = self.settings.borrow();
+                    // What the courier knows of an outbox that is gone must not outlive it.
+                    if let Some(courier) = &settings.voice.courier {
+                        courier.forget(workspace.places().outbox());
+                    }
+                    let path = settings.state_dir.path().to_owned();
+                    return Err(KeepError::StateLost { path });
+                }
             };
-            let left = workspace.run(&self.watcher, &mut outside).await?;
             drop(served);
             match left {
                 Left::Stopped | Left::Quiet => return Ok(()),
@@ -111,6 +171,32 @@ impl Keeper {
                     stranger = Stranger::Adopt;
                 }
             }
+        }
+    }
+
+    async fn run(
+        &mut self,
+        workspace: &mut Workspace,
+        requests: &mut mpsc::Receiver<Request>,
+    ) -> Result<Left, WorkspaceError> {
+        let places = workspace.places().clone();
+        let (home, root) = (self.home.clone(), self.root.clone());
+        let mut outside = Outside {
+            requests,
+            reload: &mut self.settings,
+            stop: &self.stop,
+            drain: self.drain,
+            until: self.until,
+        };
+        let mut work = std::pin::pin!(workspace.run(&self.watcher, &mut outside));
+        let early = timeout(MENDED_AFTER, &mut work).await;
+        if !matches!(early, Ok(Err(_))) {
+            home.thaw(&root);
+            resolve_old_notices(&places);
+        }
+        match early {
+            Ok(left) => left,
+            Err(_) => work.await,
         }
     }
 
@@ -131,46 +217,28 @@ impl Keeper {
         }
     }
 
-    /// It is open again: what was told of it is over.
-    fn thaw(&self, places: &Places) {
-        let frozen = |record: &escalate::Record| {
-            record.protocol == OURS && record.rule == FROZEN && record.state != State::Resolved
-        };
-        let records = Outbox::list(&places.outbox());
-        for record in records.into_iter().filter(frozen) {
-            let key = Key::new(format!("thawed-{}", record.id));
-            let outbox = Outbox::open(places.outbox(), &places.id.short(), &self.root);
-            let now = crate::clock::now().wall;
-            let done = outbox.and_then(|outbox| outbox.resolve(&cause(&record.what), &key, now));
-            if let Err(error) = done {
-                tracing::warn!(error = %chain(&error), "an escalation stays open");
-            }
-        }
-    }
-
     /// Shows and tells that nothing happens here any more.
     fn freeze(&self, error: &KeepError) {
         let why = chain(error);
         tracing::error!(repo = %self.root.display(), %why, "frozen");
+        self.home.freeze(&self.root, &why, &error.resolve(&self.root));
         let common = common_git_dir(&self.root);
         let state_dir = self.settings.borrow().state_dir.clone();
-        let Ok(Some(places)) = Repository::look(&self.root, common.as_deref(), &state_dir) else {
-            return;
-        };
-        let status = RepoStatus {
-            path: self.root.clone(),
-            held: true,
-            closed: Some(format!("frozen: {why}")),
-            pid: std::process::id(),
-            ..RepoStatus::default()
-        };
-        let written = status.write(&places.folder).map_err(|error| error.to_string());
-        let outbox = Outbox::open(places.outbox(), &places.id.short(), &self.root);
-        let key = Key::new(format!("frozen-{}", Digest::of(why.as_bytes()).short()));
-        let told =
-            outbox.and_then(|outbox| outbox.raise(&frozen(&why), &key, crate::clock::now().wall));
-        if let Err(error) = written.and(told.map_err(|error| chain(&error))) {
-            tracing::error!(%error, "that it is frozen cannot be written down");
+        // Where the folder of the repository cannot be found, the daemon's own list is all there is.
+        if let Ok(Some(places)) = Repository::look(&self.root, common.as_deref(), &state_dir) {
+            // The names of its protocols stay; each view shows them as frozen.
+            let protocols = RepoStatus::read(&places.folder).unwrap_or_default().protocols;
+            let status = RepoStatus {
+                protocols,
+                path: self.root.clone(),
+                held: true,
+                closed: Some(format!("frozen: {why}")),
+                pid: std::process::id(),
+                ..RepoStatus::default()
+            };
+            if let Err(error) = status.write(&places.folder) {
+                tracing::warn!(%error, "the status cannot be written");
+            }
         }
     }
 }
@@ -181,29 +249,22 @@ fn common_git_dir(root: &Path) -> Option<PathBuf> {
     dir.is_dir().then_some(dir)
 }
 
-/// Who speaks when no protocol can.
-const OURS: &str = "agency";
-const FROZEN: &str = "DM-10";
-
-fn cause(why: &str) -> Cause {
-    let (protocol, rule) = (OURS.to_owned(), RuleId::new(FROZEN));
-    Cause { protocol, rule, subject: why.to_owned(), epoch: 0 }
-}
-
-fn frozen(why: &str) -> Escalation {
-    let did = "Nothing happens in this repository until it can be opened again; it is tried from time to time.";
-    Escalation {
-        cause: cause(why),
-        severity: Severity::Critical,
-        holds: true,
-        summary: format!("frozen: {why}"),
-        what: why.to_owned(),
-        did: did.to_owned(),
-        wont: "We repair no journal and skip no line of it.".to_owned(),
-        resolve: "agency journal verify".to_owned(),
-        options: Vec::new(),
-        evidence: Vec::new(),
-        everywhere: false,
+/// Version 0.1 wrote these notices into the repository's own outbox.
+fn resolve_old_notices(places: &Places) {
+    const RULE: &str = "DM-10";
+    let frozen = |record: &Record| {
+        record.protocol == "agency" && record.rule == RULE && record.state != State::Resolved
+    };
+    for record in Outbox::list(&places.outbox()).into_iter().filter(frozen) {
+        let key = Key::new(format!("thawed-{}", record.id));
+        let (protocol, rule) = (record.protocol, RuleId::new(RULE));
+        let cause = Cause { protocol, rule, subject: record.what, epoch: 0 };
+        let outbox = Outbox::open(places.outbox(), &places.id.short(), &places.root);
+        let now = crate::clock::now().wall;
+        let done = outbox.and_then(|outbox| outbox.resolve(&cause, &key, now));
+        if let Err(error) = done {
+            tracing::warn!(error = %chain(&error), "an escalation stays open");
+        }
     }
 }
 

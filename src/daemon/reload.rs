@@ -80,5 +80,6 @@ pub fn limits(config: &Config) -> capacity::Limits {
         per_repo: wanted.per_repo,
         per_agent: wanted.per_agent,
         cost_per_day,
+        tokens_per_day: wanted.tokens_per_day,
     }
 }

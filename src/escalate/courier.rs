@@ -7,11 +7,13 @@
 mod shelf;
 
 use super::channels::Channels;
+use super::outbox::Outbox;
 use super::pace::Outcome;
 use super::send::ATTEMPT_LIMIT;
+use super::unwritten::Unwritten;
 use crate::model::Timestamp;
 use shelf::{Place, Shelf};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +25,6 @@ use tokio::time::Instant;
 const RESCAN: Duration = Duration::from_secs(30);
 /// A storm of nudges is answered this often.
 const REFRESH_PAUSE: Duration = Duration::from_millis(100);
-/// After a write that failed.
-const PAUSE: Duration = Duration::from_secs(5);
 /// Whoever waits for the messages waits for a second try that is due this soon, not for a later one.
 const SOON: Duration = Duration::from_secs(5);
 
@@ -37,7 +37,7 @@ pub struct Courier {
     nudged: Arc<Notify>,
     shelves: BTreeMap<PathBuf, Shelf>,
     /// Outboxes that wait for a channel: while there is none, nothing of them is kept or looked at.
-    shut: BTreeSet<PathBuf>,
+    shut: BTreeMap<PathBuf, Unwritten>,
     attempts: JoinSet<Outcome>,
     /// What each attempt carries; also which channels are busy.
     under_way: HashMap<Id, Job>,
@@ -56,7 +56,7 @@ struct Job {
 }
 
 enum Order {
-    Watch(PathBuf),
+    Watch(PathBuf, Unwritten),
     Forget(PathBuf),
     Reload(Box<Channels>),
     /// Say when no message is due any more.
@@ -74,7 +74,13 @@ pub struct CourierHandle {
 impl CourierHandle {
     /// Looks after this outbox from now on.
     pub fn watch(&self, outbox: PathBuf) {
-        self.order(Order::Watch(outbox));
+        self.order(Order::Watch(outbox, Unwritten::default()));
+    }
+
+    /// The same, with what the disk does not take for now.
+    pub fn watch_outbox(&self, outbox: &Outbox) {
+        let (dir, unwritten) = outbox.shared();
+        self.order(Order::Watch(dir, unwritten));
     }
 
     pub fn forget(&self, outbox: PathBuf) {
@@ -141,7 +147,7 @@ impl Courier {
         let (sender, orders) = mpsc::unbounded_channel();
         let nudged = Arc::new(Notify::new());
         let handle = CourierHandle { orders: sender, nudged: Arc::clone(&nudged) };
-        let (shelves, shut, attempts) = (BTreeMap::new(), BTreeSet::new(), JoinSet::new());
+        let (shelves, shut, attempts) = (BTreeMap::new(), BTreeMap::new(), JoinSet::new());
         let (refresh_at, refreshed) = (Instant::now() + RESCAN, Instant::now());
         let under_way = HashMap::new();
         let courier = Self {
@@ -193,7 +199,7 @@ impl Courier {
     fn obey(&mut self, order: Order) {
         let now = (self.clock)();
         match order {
-            Order::Watch(dir) => self.open(dir, now),
+            Order::Watch(dir, unwritten) => self.open(dir, unwritten, now),
             Order::Forget(dir) => {
                 self.shelves.remove(&dir);
                 self.shut.remove(&dir);
@@ -203,7 +209,7 @@ impl Courier {
                 self.shelves.values_mut().for_each(|shelf| shelf.meet(&self.channels, now));
                 if !self.channels.list.is_empty() {
                     let shut = std::mem::take(&mut self.shut);
-                    shut.into_iter().for_each(|dir| self.open(dir, now));
+                    shut.into_iter().for_each(|(dir, unwritten)| self.open(dir, unwritten, now));
                 }
             }
             Order::Drain(sender) => {
@@ -226,13 +232,19 @@ impl Courier {
     }
 
     /// Without channels too: what was on its way when there were some must be written off.
-    fn open(&mut self, dir: PathBuf, now: Timestamp) {
-        if self.shelves.contains_key(&dir) || self.shut.contains(&dir) {
+    fn open(&mut self, dir: PathBuf, unwritten: Unwritten, now: Timestamp) {
+        if let Some(shelf) = self.shelves.get_mut(&dir) {
+            shelf.share(unwritten);
             return;
         }
-        let shelf = Shelf::open(dir.clone(), &self.channels, now);
+        if let Some(known) = self.shut.get_mut(&dir) {
+            unwritten.take_over(known);
+            *known = unwritten;
+            return;
+        }
+        let shelf = Shelf::open(dir.clone(), unwritten.clone(), &self.channels, now);
         if self.channels.list.is_empty() && shelf.is_saved() {
-            self.shut.insert(dir);
+            self.shut.insert(dir, unwritten);
         } else {
             self.shelves.insert(dir, shelf);
         }
@@ -278,20 +290,12 @@ impl Courier {
             return Some(ready.at);
         }
         let shelf = self.shelves.get_mut(&dir)?;
-        match shelf.start(&ready.place, &self.channels, now) {
-            Ok(outgoing) => {
-                let sender = Arc::clone(self.channels.get(channel)?);
-                let attempt = self.attempts.spawn(async move { sender.send(&outgoing).await });
-                let job = Job { channel: channel.to_owned(), dir, place: ready.place };
-                self.under_way.insert(attempt.id(), job);
-                None
-            }
-            Err(error) => {
-                tracing::error!(outbox = %dir.display(), error = %error, "cannot write down a delivery, so it waits");
-                shelf.pause(now + PAUSE);
-                Some(now + PAUSE)
-            }
-        }
+        let outgoing = shelf.start(&ready.place, &self.channels, now);
+        let sender = Arc::clone(self.channels.get(channel)?);
+        let attempt = self.attempts.spawn(async move { sender.send(&outgoing).await });
+        let job = Job { channel: channel.to_owned(), dir, place: ready.place };
+        self.under_way.insert(attempt.id(), job);
+        None
     }
 
     fn note(&mut self, ended: Result<(Id, Outcome), JoinError>) {

@@ -3,8 +3,9 @@
 use super::message::cut;
 use super::redact::Redactor;
 use super::track::{Delivery, deliveries_in, forget};
+use super::unwritten::Unwritten;
 use crate::model::{Cause, Escalation, Key, Severity, Timestamp, clip};
-use crate::store::{StoreError, write_atomic};
+use crate::store::StoreError;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ pub struct Outbox {
     repo_key: String,
     repo: PathBuf,
     redactor: Redactor,
+    unwritten: Unwritten,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -87,8 +89,9 @@ impl Outbox {
     pub fn open(dir: PathBuf, repo_key: &str, repo: &Path) -> Result<Self, EscalateError> {
         fs::create_dir_all(&dir)
             .map_err(|source| EscalateError::Dir { path: dir.clone(), source })?;
-        let redactor = Redactor::default();
-        Ok(Self { dir, repo_key: repo_key.to_owned(), repo: repo.to_owned(), redactor })
+        let (redactor, unwritten) = (Redactor::default(), Unwritten::default());
+        let (repo_key, repo) = (repo_key.to_owned(), repo.to_owned());
+        Ok(Self { dir, repo_key, repo, redactor, unwritten })
     }
 
     /// Keeps these values out of records, too, and not only what looks like a token.
@@ -105,7 +108,7 @@ impl Outbox {
         at: Timestamp,
     ) -> Result<String, EscalateError> {
         let id = escalation.cause.id(&self.repo_key);
-        let known = read(&self.file(&id));
+        let known = self.known(&id);
         if known.as_ref().is_some_and(|record| record.keys.contains(key)) {
             return Ok(id);
         }
@@ -139,7 +142,16 @@ impl Outbox {
 
     pub fn resolve(&self, cause: &Cause, key: &Key, at: Timestamp) -> Result<(), EscalateError> {
         let id = cause.id(&self.repo_key);
-        let Some(mut record) = read(&self.file(&id)) else { return Ok(()) };
+        let Some(record) = self.known(&id) else { return Ok(()) };
+        self.resolve_record(record, key, at)
+    }
+
+    fn resolve_record(
+        &self,
+        mut record: Record,
+        key: &Key,
+        at: Timestamp,
+    ) -> Result<(), EscalateError> {
         if record.keys.contains(key) {
             return Ok(());
         }
@@ -149,9 +161,45 @@ impl Outbox {
         self.write(&record)
     }
 
+    /// Ends everything that is open and fits.
+    pub fn resolve_all(
+        &self,
+        fits: impl Fn(&Record) -> bool,
+        key: &Key,
+        at: Timestamp,
+    ) -> Result<(), EscalateError> {
+        let open = |record: &Record| record.state != State::Resolved && fits(record);
+        let mut records = self.all().into_iter().filter(open);
+        records.try_for_each(|record| self.resolve_record(record, key, at))
+    }
+
+    /// What is on disk, and what the disk does not take for now.
+    pub fn all(&self) -> Vec<Record> {
+        let mut records = Self::list(&self.dir);
+        for unwritten in self.unwritten.all() {
+            records.retain(|record| record.id != unwritten.id);
+            records.push(unwritten);
+        }
+        records
+    }
+
+    /// Writes what the disk did not take before.
+    pub fn flush(&self) {
+        self.unwritten.flush(&self.dir);
+    }
+
+    /// For the courier, which sends also what is not on disk.
+    pub(super) fn shared(&self) -> (PathBuf, Unwritten) {
+        (self.dir.clone(), self.unwritten.clone())
+    }
+
+    fn known(&self, id: &str) -> Option<Record> {
+        self.unwritten.get(id).or_else(|| read(&self.file(id)))
+    }
+
     /// The owner has seen it; it is not repeated as often.
     pub fn acknowledge(&self, id: &str) -> Result<(), EscalateError> {
-        let record = is_id(id).then(|| read(&self.file(id))).flatten();
+        let record = is_id(id).then(|| self.known(id)).flatten();
         let record = record.ok_or_else(|| EscalateError::Unknown { id: id.to_owned() })?;
         let state = if record.state == State::Open { State::Acked } else { record.state };
         self.write(&Record { state, ..record })
@@ -221,13 +269,26 @@ impl Outbox {
     }
 
     fn write(&self, record: &Record) -> Result<(), EscalateError> {
-        let text = serde_json::to_vec_pretty(record).expect("BUG: a record is plain data");
         let failed = |source| EscalateError::Write { id: record.id.clone(), source };
-        write_atomic(&self.file(&record.id), &text).map_err(failed)
+        self.unwritten.write(&self.dir, record).map_err(failed)
     }
 }
 
 impl Record {
+    pub(super) fn is_open(&self) -> bool {
+        self.state != State::Resolved
+    }
+
+    /// As it is written again after somebody removed its file, which the owner hears of.
+    pub(super) fn put_back(&self) -> Self {
+        let mut record = self.clone();
+        let lost = "The file of this message was removed from the outbox; the daemon put it back.";
+        if !record.evidence.iter().any(|line| line == lost) {
+            record.evidence.insert(0, lost.to_owned());
+        }
+        record
+    }
+
     fn remember(&mut self, key: &Key) {
         if self.keys.len() >= KEYS_MAX {
             self.keys.remove(0);
@@ -241,7 +302,7 @@ fn is_id(text: &str) -> bool {
 }
 
 /// ES-06: the exact command, whatever folder the owner reads the message in. Words in brackets explain it.
-fn in_repo(command: &str, repo: &Path) -> String {
+pub fn in_repo(command: &str, repo: &Path) -> String {
     if !command.starts_with("agency ") || command.contains("--repo") {
         return command.to_owned();
     }

@@ -82,6 +82,8 @@ const GUARDS: &[&str] = &[
     "maintenance.auto=false",
     // A planted commit-graph may lie about parents; the commits themselves cannot.
     "core.commitGraph=false",
+    // Set by us through GIT_GRAFT_FILE, so the advice is about nothing of the owner's.
+    "advice.graftFileDeprecated=false",
     // A changed file whose size and mtime were set back is still found by its ctime.
     "core.trustctime=true",
     "core.checkStat=default",

@@ -61,7 +61,9 @@ fn sentences(changes: &[String]) -> String {
     }
 }
 
-/// Text from git or the repository, short enough for a log line.
+/// Text from git or the repository, short enough for a log line. git's hints are advice, never the reason.
 pub(super) fn clipped(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).trim().chars().take(600).collect()
+    let text = String::from_utf8_lossy(bytes);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("hint:")).collect();
+    lines.join("\n").trim().chars().take(600).collect()
 }

@@ -208,7 +208,7 @@ impl Repo {
         let call = self.read_trees(planned)?.arg("-n").env("GIT_INDEX_FILE", &index);
         let call = call.fine(&[0, 1, 128]);
         let output = self.git(call).await?;
-        Ok((output.code != 0).then(|| clipped(&output.stderr)))
+        Ok((output.code != 0).then(|| obstacle(&output.stderr)))
     }
 
     /// git overwrites an ignored file without asking, and no copy of it exists anywhere else.
@@ -248,6 +248,23 @@ impl Repo {
         let old = planned.parent.as_ref().map_or(self.0.format.empty_tree(), CommitId::as_str);
         let (old, new) = (names::object(old)?, names::object(planned.id.as_str())?);
         Ok(Call::local("read-tree").args(["-m", "-u", old, new]))
+    }
+}
+
+/// Why `read-tree` would not go on, in words about the owner's files.
+fn obstacle(stderr: &[u8]) -> String {
+    let said = clipped(stderr);
+    let quoted = |line: &str| line.split('\'').nth(1).map(str::to_owned);
+    let named = |sign: &str| -> Vec<String> {
+        said.lines().filter(|line| line.contains(sign)).filter_map(quoted).collect()
+    };
+    let changed = named("not uptodate");
+    let in_the_way = named("would be overwritten");
+    match (changed.is_empty(), in_the_way.is_empty()) {
+        (false, _) if changed.len() == 1 => format!("{} has uncommitted changes", changed[0]),
+        (false, _) => format!("{} have uncommitted changes", changed.join(", ")),
+        (true, false) => format!("{} would be overwritten", in_the_way.join(", ")),
+        (true, true) => said,
     }
 }
 

@@ -46,7 +46,7 @@ pub struct LiveRun {
     pub agent: String,
     pub task: String,
     pub since: Option<Timestamp>,
-    /// What the agent's CLI reports while it works: a provider that does not answer, for instance.
+    /// What goes wrong while it works: a provider that does not answer, or a message that was refused.
     pub trouble: Option<String>,
     /// How many other runs of the same protocol are alive.
     pub others: usize,

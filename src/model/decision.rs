@@ -102,6 +102,12 @@ impl Builder {
         self
     }
 
+    pub fn effects(&mut self, effects: impl IntoIterator<Item = Effect>) {
+        for effect in effects {
+            self.effect(effect);
+        }
+    }
+
     pub fn effect(&mut self, effect: Effect) -> &mut Self {
         let key = Key::new(format!("{}.{}", self.prefix, self.decision.effects.len()));
         self.decision.effects.push(Keyed { key, effect });

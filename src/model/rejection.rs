@@ -39,6 +39,15 @@ impl Rejection {
     }
 }
 
+impl Rejection {
+    /// What is wrong and what would be right, without the file: for a line that may be cut.
+    pub fn gist(&self) -> String {
+        let Self { rule, found, wanted, .. } = self;
+        let line = self.line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        format!("{line}found {found}; wanted {wanted} ({rule})")
+    }
+}
+
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = self.line.map(|line| format!(":{line}")).unwrap_or_default();

@@ -50,6 +50,15 @@ pub fn without_bom(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(BOM).unwrap_or(bytes)
 }
 
+/// The name of another encoding than UTF-8, where a byte-order mark at the start gives it away.
+pub fn other_encoding(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0xff, 0xfe, ..] => Some("UTF-16 text (byte-order mark FF FE)"),
+        [0xfe, 0xff, ..] => Some("UTF-16 text (byte-order mark FE FF)"),
+        _ => None,
+    }
+}
+
 /// At most `limit` characters on one line: control characters become spaces, the cut is marked.
 pub fn clip(text: &str, limit: usize) -> String {
     let mut clean: String = text

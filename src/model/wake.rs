@@ -105,6 +105,14 @@ pub struct Usage {
     pub output_tokens: Option<u64>,
     /// Millionths of a US dollar.
     pub cost_microusd: Option<u64>,
+    /// The cost is ours, from tokens and the owner's prices; the agent named none.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub estimated: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Usage {
@@ -118,7 +126,13 @@ impl Usage {
             input_tokens: minus(self.input_tokens, previous.input_tokens),
             output_tokens: minus(self.output_tokens, previous.output_tokens),
             cost_microusd: minus(self.cost_microusd, previous.cost_microusd),
+            estimated: self.estimated,
         }
+    }
+
+    /// Input and output together.
+    pub fn tokens(&self) -> u64 {
+        self.input_tokens.unwrap_or(0).saturating_add(self.output_tokens.unwrap_or(0))
     }
 }
 
@@ -145,12 +159,29 @@ pub enum Outcome {
     UsageLimit {
         until: Option<Timestamp>,
     },
+    /// The provider does not serve the agent for now; the agent did nothing wrong (SU-09). `what` goes on from its name.
+    Provider {
+        what: String,
+        /// When the provider wants to be asked again, where it says so.
+        retry_at: Option<Timestamp>,
+    },
     Auth {
         said: String,
+        /// What the owner is asked to do, in one sentence.
+        #[serde(default)]
+        ask: String,
     },
     /// It ended well, but was refused something on the way. It counts only when the expected file is missing.
     Denied {
         what: String,
+        /// As in `Auth`.
+        #[serde(default)]
+        ask: String,
+    },
+    /// The agent's program is not there (SU-11).
+    NotFound {
+        program: String,
+        ask: String,
     },
 }
 
@@ -163,8 +194,10 @@ impl Outcome {
             Self::Stopped { .. } => "stopped",
             Self::Lost => "lost",
             Self::UsageLimit { .. } => "usage-limit",
+            Self::Provider { .. } => "provider",
             Self::Auth { .. } => "auth",
             Self::Denied { .. } => "denied",
+            Self::NotFound { .. } => "not-found",
         }
     }
 
@@ -180,8 +213,34 @@ impl Outcome {
                 format!("hit a usage limit until {}", until.format("%Y-%m-%dT%H:%M:%SZ"))
             }
             Self::UsageLimit { until: None } => "hit a usage limit".to_owned(),
-            Self::Auth { said } => format!("could not sign in: {said}"),
-            Self::Denied { what } => format!("was denied: {what}"),
+            Self::Provider { what, .. } => format!("was ended: the agent {what}"),
+            Self::Auth { said, .. } => format!("could not sign in: {said}"),
+            Self::Denied { what, ask } if ask.is_empty() => format!("was denied: {what}"),
+            Self::Denied { ask, .. } => format!("was denied something: {ask}"),
+            Self::NotFound { program, .. } => format!("did not start: `{program}` is not there"),
+        }
+    }
+
+    /// What the owner must do before `agent` can work again.
+    pub fn request(&self, agent: &str) -> String {
+        match self {
+            Self::Auth { ask, .. } | Self::Denied { ask, .. } | Self::NotFound { ask, .. }
+                if !ask.is_empty() =>
+            {
+                ask.clone()
+            }
+            Self::Auth { said, .. } => {
+                format!("{agent} cannot sign in ({said}). Sign in once, then: agency resume")
+            }
+            Self::Denied { .. }
+            | Self::NotFound { .. }
+            | Self::Ok
+            | Self::Crash { .. }
+            | Self::Timeout { .. }
+            | Self::Stopped { .. }
+            | Self::Lost
+            | Self::UsageLimit { .. }
+            | Self::Provider { .. } => format!("the last run of {agent} {}", self.sentence()),
         }
     }
 }

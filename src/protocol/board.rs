@@ -5,6 +5,7 @@
 
 pub mod adapters;
 pub mod artifact;
+mod assignees;
 mod auditing;
 mod away;
 mod building;
@@ -13,6 +14,7 @@ mod command;
 mod condition;
 mod decide;
 mod front;
+mod hand;
 pub mod import;
 mod index;
 mod judge;
@@ -20,6 +22,7 @@ pub mod manifest;
 mod memory;
 mod moves;
 pub mod names;
+mod overview;
 mod playwright;
 pub mod profile;
 mod prompt;
@@ -71,6 +74,8 @@ pub struct Limits {
     /// Whom a seat really means, where it is not the agent of its own name.
     pub roles: BTreeMap<String, String>,
     pub auditor: String,
+    /// People's work is audited too: the owner chose an auditor (AG-28).
+    pub audits_people: bool,
     pub answers: Answers,
     /// Builders work in the owner's own tree, one at a time.
     pub shared: bool,
@@ -106,6 +111,7 @@ impl Default for Limits {
             agents: BTreeSet::new(),
             roles: BTreeMap::new(),
             auditor: "gemini".to_owned(),
+            audits_people: false,
             answers: Answers::default(),
             shared: false,
             makers: BTreeMap::new(),
@@ -193,6 +199,17 @@ impl Protocol for Board {
         condition::condition(self, now)
     }
 
+    fn commands(&self) -> Vec<String> {
+        let works = self.index.memory.working.iter();
+        let works = works.filter_map(|id| self.index.memory.tasks.get(id)?.work.as_ref());
+        let checks = works.filter_map(|work| work.check.as_ref());
+        let mut lines: Vec<String> =
+            checks.flat_map(|check| &check.commands).chain(&self.limits.setup).cloned().collect();
+        lines.sort();
+        lines.dedup();
+        lines
+    }
+
     fn status(&self, _: Now) -> Status {
         let index = &self.index;
         let held = index.memory.holds.first().map(|hold| hold.summary.clone());
@@ -223,6 +240,7 @@ impl Protocol for Board {
             "blocked": state.map(|state| &state.blocked_tasks),
             "last_verify": state.and_then(|state| state.last_verify.as_ref()),
             "refused": refused,
+            "lines": overview::lines(self),
             "warnings": warnings,
             "proposals": index.memory.proposals.iter().map(|p| json!({"task": p.task, "text": p.text})).collect::<Vec<_>>(),
         });

@@ -24,6 +24,7 @@ mod finish;
 mod history;
 mod images;
 mod index;
+mod inherit;
 mod judge;
 mod keeper;
 mod memory;
@@ -57,7 +58,7 @@ pub use next::{Nothing, candidates, claim_next, next};
 pub use read::SUMMARY_MAX;
 pub use scope::{is_image, judge_changes, judge_commit};
 pub use task::{Artifact, Context, Glance, Note, Provenance, Review, Task, Transition};
-pub use validate::validate;
+pub use validate::{at_task, validate};
 pub use words::{Actor, Kind, OURSELVES, Owner, Priority, State, Verdict, agent_name, is_name};
 pub use yaml::Meaning;
 

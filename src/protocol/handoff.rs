@@ -39,6 +39,7 @@ use table::{Folder, Who};
 
 pub const NAME: &str = "handoff";
 pub const HANDOFFS: &str = ".claude/handoffs";
+pub const PENDING: &str = ".claude/handoffs/pending";
 pub const MESSAGE_MAX: u64 = 1 << 20;
 
 /// The limits of the relay.

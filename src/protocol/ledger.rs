@@ -11,6 +11,7 @@ mod changes;
 mod check;
 mod command;
 mod condition;
+pub mod counts;
 pub mod cycles;
 mod decide;
 mod docs;
@@ -26,10 +27,13 @@ mod judging;
 mod memory;
 mod moving;
 mod opening;
+mod parking;
 pub mod progress;
 mod prompt;
 pub mod reviews;
 mod running;
+mod splice;
+mod standing;
 pub mod table;
 pub mod words;
 
@@ -143,6 +147,7 @@ impl Protocol for Ledger {
     fn status(&self, now: Now) -> Status {
         let memory = &self.index.memory;
         let held = memory.holds.first().map(|hold| hold.summary.clone());
+        let held = held.or_else(|| parking::only_parked_left(self));
         let turn = memory.turn.as_ref();
         let at = turn.map(|turn| {
             let what = turn.feature.as_deref().unwrap_or(&turn.branch);
@@ -157,7 +162,14 @@ impl Protocol for Ledger {
                 Stage::Ended(_) | Stage::Left { .. } => "is judged",
                 Stage::Moving(_) => "is recorded",
             };
-            format!("{} of {what} {doing}", turn.agent.word())
+            let waiting = match parking::parked(self).as_slice() {
+                [] => String::new(),
+                ids => format!(
+                    "; {} parked (rejected twice), `agency resume` tries again",
+                    ids.join(", ")
+                ),
+            };
+            format!("{} of {what} {doing}{waiting}", turn.agent.word())
         });
         let summary = match (&held, at, &memory.main, &memory.rest) {
             (Some(held), ..) => format!("held: {held}"),
@@ -173,6 +185,7 @@ impl Protocol for Ledger {
             "main": memory.main, "agent": turn.map(|turn| turn.agent.word()),
             "feature": turn.and_then(|turn| turn.feature.clone()), "branch": turn.map(|turn| turn.branch.clone()),
             "failures": turn.map_or(0, |turn| turn.failures), "refusals": memory.refusals,
+            "parked": parking::parked(self),
         });
         Status { summary, held, detail }
     }

@@ -10,16 +10,21 @@ mod codebase;
 mod command;
 mod condition;
 mod decide;
+mod deferral;
 mod detect;
 mod failure;
 mod flag;
 mod gates;
+mod history;
 mod hold;
 mod index;
 mod leavings;
 mod mandates;
 mod memory;
 mod moving;
+mod open_list;
+mod overreach;
+mod owner_verbs;
 mod prompt;
 mod push;
 mod review;
@@ -27,6 +32,7 @@ mod secrets;
 mod steps;
 mod summary;
 pub mod table;
+mod takeover;
 mod tamper;
 mod turn;
 
@@ -137,6 +143,10 @@ impl Protocol for ReviewLoop {
 
     fn condition(&self, now: Now) -> Condition {
         condition::condition(self, now)
+    }
+
+    fn commands(&self) -> Vec<String> {
+        gates::gates(self)
     }
 
     fn status(&self, now: Now) -> Status {

@@ -15,6 +15,8 @@ pub enum How {
     Stopped(String),
     Lost(String),
     FailedToStart(String),
+    /// The program that is not there.
+    NotFound(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,9 +42,11 @@ impl ExitRecord {
         let (code, signal) = match how {
             How::Exited(code) => (Some(code), None),
             How::Signal(signal) => (None, Some(signal)),
-            How::Timeout(_) | How::Stopped(_) | How::Lost(_) | How::FailedToStart(_) => {
-                (None, None)
-            }
+            How::Timeout(_)
+            | How::Stopped(_)
+            | How::Lost(_)
+            | How::FailedToStart(_)
+            | How::NotFound(_) => (None, None),
         };
         Self {
             version: VERSION,
@@ -68,6 +72,10 @@ impl How {
             Self::Timeout(limit) => Outcome::Timeout { limit: limit.clone() },
             Self::Stopped(why) => Outcome::Stopped { why: why.clone() },
             Self::Lost(_) => Outcome::Lost,
+            Self::NotFound(program) => Outcome::NotFound {
+                program: program.clone(),
+                ask: format!("`{program}` is not there. Install it, then: agency resume"),
+            },
             Self::FailedToStart(why) => Outcome::Crash { how: format!("failed to start: {why}") },
         }
     }

@@ -1,8 +1,8 @@
 //! The list of runs as their folders tell it, for people and scripts. It takes no lock and changes nothing.
 
-use super::exit::ExitRecord;
+use super::exit::{ExitRecord, How};
 use super::folder::{Folder, NO_ARTIFACT, SEEN};
-use crate::model::{Outcome, Timestamp};
+use crate::model::{Outcome, Timestamp, clip};
 use chrono::{NaiveDate, NaiveTime};
 use serde::Serialize;
 use std::collections::HashSet;
@@ -14,6 +14,8 @@ const MOST: usize = 10_000;
 
 const RUNNING: &str = "running";
 const ENDED: &str = "ended";
+/// A command of the owner's that exited with another code than 0.
+const FAILED: &str = "failed";
 
 /// One line of `agency runs --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,6 +36,13 @@ pub struct RunRecord {
     pub started_at: Timestamp,
     pub ended_at: Option<Timestamp>,
     pub cost_usd: Option<f64>,
+    /// The cost is an estimate from tokens and `prices`.
+    pub cost_estimated: bool,
+    /// Why it ended, in words.
+    pub reason: Option<String>,
+    pub model: Option<String>,
+    /// A command line of the owner's, and no agent.
+    pub command: bool,
     pub input_tokens: Option<u64>,
     pub output_tokens: Option<u64>,
     /// The agent's own session, by which it can be resumed.
@@ -66,6 +75,7 @@ pub struct Today {
     done: HashSet<OsString>,
     /// Of those that ended on this day.
     done_cost_usd: f64,
+    done_tokens: u64,
 }
 
 /// One look.
@@ -75,13 +85,15 @@ pub struct Look {
     pub running: Vec<RunRecord>,
     /// What those cost that ended today (UTC), as far as they say so.
     pub cost_usd: f64,
+    /// Their input and output tokens.
+    pub tokens: u64,
 }
 
 impl Today {
     pub fn look(&mut self, runs: &Path, now: Timestamp) -> Look {
         let today = now.date_naive();
         if self.day.replace(today) != Some(today) {
-            self.done_cost_usd = 0.0;
+            (self.done_cost_usd, self.done_tokens) = (0.0, 0);
         }
         let midnight = today.and_time(NaiveTime::MIN).and_utc();
         let mut look = Look::default();
@@ -95,15 +107,19 @@ impl Today {
             let former = done && folder.was_done_with_before(midnight);
             let record = if former { None } else { record(&folder) };
             let cost = record.as_ref().map_or(0.0, |record| record.cost_on(today));
+            let tokens = record.as_ref().map_or(0, |record| record.tokens_on(today));
             if done {
                 self.done.insert(name);
                 self.done_cost_usd += cost;
+                self.done_tokens += tokens;
             } else {
                 look.cost_usd += cost;
+                look.tokens += tokens;
             }
             look.running.extend(record.filter(|record| record.state == RUNNING));
         }
         look.cost_usd += self.done_cost_usd;
+        look.tokens += self.done_tokens;
         keep_newest(&mut look.running);
         look
     }
@@ -113,6 +129,16 @@ impl RunRecord {
     fn cost_on(&self, day: NaiveDate) -> f64 {
         let ended = self.ended_at.is_some_and(|at| at.date_naive() == day);
         self.cost_usd.filter(|_| ended).unwrap_or(0.0)
+    }
+
+    fn tokens_on(&self, day: NaiveDate) -> u64 {
+        let ended = self.ended_at.is_some_and(|at| at.date_naive() == day);
+        if ended { self.tokens() } else { 0 }
+    }
+
+    /// Input and output together.
+    pub fn tokens(&self) -> u64 {
+        self.input_tokens.unwrap_or(0).saturating_add(self.output_tokens.unwrap_or(0))
     }
 }
 
@@ -126,9 +152,16 @@ fn record(folder: &Folder) -> Option<RunRecord> {
     let alive = folder.alive();
     let exit = super::lose::recorded(folder);
     let said = folder.usage().unwrap_or_default();
-    let ended = |exit: &ExitRecord| match said.outcome.clone().unwrap_or(exit.how.outcome()) {
+    let outcome = exit.as_ref().map(|exit| said.outcome.clone().unwrap_or(exit.how.outcome()));
+    let word = |outcome: &Outcome| match outcome {
         Outcome::Ok if folder.has(NO_ARTIFACT) => NO_ARTIFACT,
+        // A gate or test that does not pass has not crashed.
+        Outcome::Crash { .. } if run.command && exited(exit.as_ref()) => FAILED,
         outcome => outcome.word(),
+    };
+    let reason = |outcome: &Outcome| match outcome {
+        Outcome::Crash { how } if run.command => how.clone(),
+        outcome => clip(&outcome.sentence(), 200),
     };
     let child = alive.as_ref().and_then(|alive| alive.child).filter(|_| exit.is_none());
     Some(RunRecord {
@@ -140,17 +173,25 @@ fn record(folder: &Folder) -> Option<RunRecord> {
         task: run.task,
         phase: run.phase,
         state: if exit.is_some() { ENDED } else { RUNNING },
-        outcome: exit.as_ref().map(ended),
+        outcome: outcome.as_ref().map(word),
+        reason: outcome.as_ref().map(reason),
+        model: run.model.clone(),
+        command: run.command,
         pid: child.map(|child| child.pid),
         started_at: alive.map_or(run.intended_at, |alive| alive.at),
         ended_at: exit.map(|exit| exit.ended_at),
         cost_usd: said.usage.cost_microusd.map(|micro| micro as f64 / 1e6),
+        cost_estimated: said.usage.estimated,
         input_tokens: said.usage.input_tokens,
         output_tokens: said.usage.output_tokens,
         session: said.usage.session,
         trouble: said.trouble,
         last_output_at: last_output(folder),
     })
+}
+
+fn exited(exit: Option<&ExitRecord>) -> bool {
+    matches!(exit, Some(ExitRecord { how: How::Exited(_), .. }))
 }
 
 fn last_output(folder: &Folder) -> Option<Timestamp> {

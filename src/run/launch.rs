@@ -28,20 +28,22 @@ pub struct NoAgent {
 }
 
 impl Launcher {
-    /// `dir` is the tree that the run works in, `prompt_file` where its prompt will lie.
+    /// `dir` is the tree that the run works in, `prompt_file` where its prompt will lie, `allow` the command lines that an agent
+    /// may run to check its work.
     pub fn spec(
         &self,
         spawn: &Spawn,
         protocol: &str,
         dir: &Path,
         prompt_file: &Path,
+        allow: &[String],
     ) -> Result<RunSpec, NoAgent> {
         if let Some(command) = &spawn.command {
             return Ok(self.command(command, spawn, protocol, dir));
         }
         let no_agent = || NoAgent { seat: spawn.seat.to_string(), role: spawn.role.clone() };
-        let (_, agent) = self.config.agent_for(&spawn.seat, &spawn.role).ok_or_else(no_agent)?;
-        let (launch, profile) = self.launch(agent, spawn);
+        let (name, agent) = self.config.agent_for(&spawn.seat, &spawn.role).ok_or_else(no_agent)?;
+        let (launch, profile) = self.launch(agent, spawn, allow);
         let extra: Vec<String> = agent.env.iter().cloned().chain(launch.env_names).collect();
         let values = Values {
             prompt: &spawn.prompt,
@@ -59,6 +61,9 @@ impl Launcher {
             env: self.environment(&extra, &launch.env_set, spawn, protocol),
             limits: limits(agent),
             profile,
+            agent: Some(name.to_owned()),
+            price: agent.model.as_ref().and_then(|model| self.config.prices.get(model)).copied(),
+            model: agent.model.clone(),
         })
     }
 
@@ -79,11 +84,14 @@ impl Launcher {
                 ..Limits::default()
             },
             profile: None,
+            agent: None,
+            model: None,
+            price: None,
         }
     }
 
     /// By a built-in profile, or as the owner wrote it; whose output it will be is known in both cases.
-    fn launch(&self, agent: &Agent, spawn: &Spawn) -> (Launch, Option<Profile>) {
+    fn launch(&self, agent: &Agent, spawn: &Spawn, allow: &[String]) -> (Launch, Option<Profile>) {
         match &agent.start {
             Start::Profile(profile) => {
                 let options = Options {
@@ -92,6 +100,10 @@ impl Launcher {
                     resume: spawn.resume.clone(),
                     access: spawn.access,
                     budget_usd: agent.cost_per_run_usd,
+                    model: agent.model.clone(),
+                    args: agent.args.clone(),
+                    permissions: agent.permissions,
+                    allow: allow.to_vec(),
                 };
                 (profile::launch(*profile, &options), Some(*profile))
             }
@@ -171,7 +183,7 @@ mod tests {
             launcher("agents: { codex: { command: [run-it, --ask, \"{prompt}\", \"{repo}\"] } }\n");
         let hostile = "--help; rm -rf / $(id) `id` {repo}\n'\"";
         let spec =
-            launcher.spec(&spawn(hostile), "loop", Path::new("/r"), Path::new("/p")).unwrap();
+            launcher.spec(&spawn(hostile), "loop", Path::new("/r"), Path::new("/p"), &[]).unwrap();
         assert_eq!(spec.argv, ["run-it", "--ask", hostile, "/r"]);
         assert_eq!(spec.profile, None);
     }
@@ -183,7 +195,8 @@ mod tests {
             "agents: { codex: { profile: codex, env: [OTHER] } }\n\
              escalation: { webhooks: [ { url: \"https://example.com/x\", secret_env: HOOK } ] }\n",
         );
-        let spec = launcher.spec(&spawn("p"), "loop", Path::new("/r"), Path::new("/p")).unwrap();
+        let spec =
+            launcher.spec(&spawn("p"), "loop", Path::new("/r"), Path::new("/p"), &[]).unwrap();
         let names: Vec<_> = spec.env.iter().map(|(name, _)| name.as_str()).collect();
         assert!(names.contains(&"OPENAI_API_KEY") && names.contains(&"OTHER"), "{names:?}");
         assert!(!names.contains(&"HOOK"), "{names:?}");
@@ -195,7 +208,7 @@ mod tests {
     fn who_may_only_look_is_started_so_where_its_cli_can_be() {
         let argv = |yaml: &str, access: Access| {
             let spawn = Spawn { access, ..spawn("p") };
-            let spec = launcher(yaml).spec(&spawn, "board", Path::new("/r"), Path::new("/p"));
+            let spec = launcher(yaml).spec(&spawn, "board", Path::new("/r"), Path::new("/p"), &[]);
             spec.unwrap().argv.join(" ")
         };
         let profile = "agents: { codex: { profile: codex } }\n";
@@ -211,7 +224,7 @@ mod tests {
         let launcher = launcher("agents: { codex: { profile: codex, env: [OTHER] } }\n");
         let command = Some(CommandLine { line: "npm test && echo $HOME".into(), timeout_s: 60 });
         let gate = Spawn { command, seat: Seat::new("gate"), ..spawn("") };
-        let spec = launcher.spec(&gate, "loop", Path::new("/r"), Path::new("/p")).unwrap();
+        let spec = launcher.spec(&gate, "loop", Path::new("/r"), Path::new("/p"), &[]).unwrap();
         assert_eq!(spec.argv, ["sh", "-c", "npm test && echo $HOME"]);
         assert_eq!((spec.limits.wall_s, spec.limits.silence_s), (Some(60), None));
         let value = |name: &str| spec.env.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());

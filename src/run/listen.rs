@@ -1,13 +1,14 @@
 //! Keeps what a run's output says current in `usage.json`, and judges its end by it; keeps the last message of an agent that
 //! cannot write in `said.md`. It reads no agent's format itself.
 
-use super::exit::ExitRecord;
-use super::folder::Folder;
+use super::exit::{ExitRecord, How};
+use super::folder::{Folder, Stop};
 use super::follow::Follow;
-use super::profile::{Class, Counting, Reader, by_word, outcome};
+use super::profile::{Class, Counting, Reader, Situation, by_word, outcome, refusal};
 use super::spec::VERSION;
 use super::usage::UsageFile;
-use crate::clock::boottime;
+use crate::clock::{boottime, wall};
+use crate::config::Price;
 use crate::model::{Access, Outcome, Ticks, Timestamp, Usage};
 use chrono::TimeDelta;
 use std::time::Duration;
@@ -15,6 +16,13 @@ use std::time::Duration;
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// The longest windows are weekly. A later reset than this would park a run on a mistake.
 const RESET_MAX: TimeDelta = TimeDelta::days(8);
+
+/// CLIs retry for minutes or for ever. A provider that refuses a run so often in a row, or for so long, will not serve it soon.
+const REFUSALS_MAX: u32 = 4;
+const REFUSED_MAX: Duration = Duration::from_secs(20);
+/// The reason in `exit.json` of a run that was ended because its provider refuses it.
+const REFUSED: &str = "its provider refuses it";
+const GRACE_S: u64 = 5;
 
 #[derive(Debug)]
 pub(super) struct Listener {
@@ -26,6 +34,14 @@ pub(super) struct Listener {
     written: UsageFile,
     write_at: Ticks,
     access: Access,
+    /// The agent's name in the configuration.
+    agent: String,
+    price: Option<Price>,
+    /// Since when the provider has refused it without a break.
+    refused_since: Option<Ticks>,
+    refused: Option<Outcome>,
+    /// The order to end it was given.
+    ordered: bool,
 }
 
 /// All that a run's output says of its end.
@@ -48,22 +64,72 @@ impl Listener {
             written: folder.usage().unwrap_or_default(),
             write_at: boottime(),
             access: run.access,
+            price: run.price.map(|(input, output)| Price { input, output }),
+            agent: run.agent.unwrap_or_else(|| run.seat.to_string()),
+            refused_since: None,
+            refused: folder.usage().and_then(|file| file.refused),
+            ordered: false,
         })
     }
 
-    pub(super) fn listen(&mut self) {
+    /// Returns how the run is to be ended now, if it is.
+    pub(super) fn listen(&mut self) -> Option<Stop> {
         self.follow.read(&mut self.reader);
-        if boottime() >= self.write_at {
+        let stop = self.refused();
+        if stop.is_some() || boottime() >= self.write_at {
             let file = self.file();
             self.write(file);
         }
+        stop
+    }
+
+    /// SU-09, SU-10: a refusal ends the run early, a failed sign-in at once. What it was is in `usage.json` before the order.
+    fn refused(&mut self) -> Option<Stop> {
+        let report = self.reader.report();
+        let Some(outcome) = refusal(&report, self.situation(wall())) else {
+            self.refused_since = None;
+            return None;
+        };
+        let now = boottime();
+        let since = *self.refused_since.get_or_insert(now);
+        let hopeless = matches!(outcome, Outcome::Auth { .. })
+            || report.refusals >= REFUSALS_MAX
+            || now.since(since) >= REFUSED_MAX;
+        if !hopeless || self.ordered {
+            return None;
+        }
+        self.ordered = true;
+        self.refused = Some(believable(outcome, wall()));
+        Some(Stop { why: REFUSED.to_owned(), grace_s: GRACE_S })
+    }
+
+    /// SU-13: a cost that the agent does not name, from its tokens and the owner's price.
+    fn priced(&self, mut usage: Usage) -> Usage {
+        let tokens = usage.input_tokens.zip(usage.output_tokens);
+        if let (None, Some(price), Some((input, output))) =
+            (usage.cost_microusd, self.price, tokens)
+        {
+            usage.cost_microusd = Some(price.microusd(input, output));
+            usage.estimated = true;
+        }
+        usage
+    }
+
+    fn situation(&self, now: Timestamp) -> Situation<'_> {
+        Situation { agent: &self.agent, now }
     }
 
     /// The class of the end, what the run used and its answer, from everything that it said.
     pub(super) fn end(mut self, record: &ExitRecord) -> Heard {
         let follow = std::mem::replace(&mut self.follow, Follow::new(&self.folder));
         follow.finish(&mut self.reader);
-        let outcome = believable(outcome(&record.how, &self.reader.report()), record.ended_at);
+        let outcome = match (&record.how, self.refused.clone()) {
+            (How::Stopped(why), Some(refused)) if why == REFUSED => refused,
+            (how, _) => {
+                let report = self.reader.report();
+                believable(outcome(how, &report, self.situation(record.ended_at)), record.ended_at)
+            }
+        };
         let file = UsageFile { outcome: Some(outcome.clone()), ..self.file() };
         let usage = file.usage.clone();
         self.write(file);
@@ -88,9 +154,10 @@ impl Listener {
         let total = (report.counting == Counting::Session).then(|| report.usage.clone());
         let file = UsageFile {
             version: VERSION,
-            usage: report.usage_since(&self.before),
+            usage: self.priced(report.usage_since(&self.before)),
             total,
             trouble: report.class.as_ref().map(Class::word).map(str::to_owned),
+            refused: self.refused.clone(),
             // Only a run that has ended has one.
             outcome: self.written.outcome.clone(),
         };

@@ -1,12 +1,13 @@
 //! One task per run: tells once that it started and once how it ended. It starts nothing, and ends only what is lost.
 
 use super::exit::ExitRecord;
-use super::folder::Folder;
+use super::folder::{Folder, Stop};
 use super::listen::{Heard, Listener};
 use super::logs::tail;
 use super::lose::{Attempt, Members, Trouble, attempt, recorded};
 use crate::clock::boottime;
 use crate::model::{RunEnd, RunEvent, RunId, Ticks, Usage};
+use nix::sys::signal::Signal;
 use std::time::{Duration, SystemTime};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::Child;
@@ -47,7 +48,7 @@ pub(super) async fn observe(watched: Watched, mut shim: Option<Child>) {
     let record = loop {
         started = started || watched.tell_start();
         if let Some(listener) = &mut listener {
-            listener.listen();
+            listener.listen().into_iter().for_each(|stop| watched.order_end(&stop));
         }
         let ended = match watched.look(shim.is_some(), &mut pulse) {
             Look::Running => None,
@@ -96,6 +97,16 @@ async fn leaves(shim: &mut Child) {
 }
 
 impl Watched {
+    /// The output says that the run cannot come to anything: its shim ends it.
+    fn order_end(&self, stop: &Stop) {
+        tracing::info!(run = %self.run, why = stop.why, "ending a run early");
+        if let Err(cause) = self.folder.publish_json("stop.json", stop) {
+            tracing::warn!(run = %self.run, %cause, "a run cannot be ended early");
+            return;
+        }
+        self.folder.alive().into_iter().for_each(|alive| alive.shim.signal(Signal::SIGTERM));
+    }
+
     /// The lock of a shim of our own is not probed: it lives as long as its process does.
     fn look(&self, own_shim_lives: bool, pulse: &mut Pulse) -> Look {
         if let Some(record) = recorded(&self.folder) {

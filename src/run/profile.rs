@@ -16,12 +16,12 @@ mod outcome;
 mod reader;
 mod report;
 
-pub use crate::config::Profile;
+pub use crate::config::{Permissions, Profile};
 pub use crate::model::Access;
 pub use native::{find, native_codex};
-pub use outcome::outcome;
+pub use outcome::{Situation, outcome, refusal};
 pub use reader::{LINE_MAX, Reader, Stream};
-pub use report::{Class, Counting, Finish, Report};
+pub use report::{Class, Counting, Finish, Report, Reset};
 
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
@@ -37,6 +37,28 @@ pub struct Options {
     pub resume: Option<String>,
     pub access: Access,
     pub budget_usd: Option<f64>,
+    pub model: Option<String>,
+    /// The owner's own arguments, before the prompt.
+    pub args: Vec<String>,
+    pub permissions: Permissions,
+    /// Command lines that an agent with `Permissions::Test` may run.
+    pub allow: Vec<String>,
+}
+
+impl Options {
+    /// The narrower of what its run and what the owner allows.
+    fn may(&self) -> Permissions {
+        match self.access {
+            Access::ReadOnly => Permissions::ReadOnly,
+            Access::Write => self.permissions,
+        }
+    }
+
+    /// The model by the CLI's own flag, then the owner's own arguments.
+    fn more(&self, flag: &str) -> Vec<String> {
+        let model = self.model.iter().flat_map(|model| [flag.to_owned(), model.clone()]);
+        model.chain(self.args.iter().cloned()).collect()
+    }
 }
 
 /// How to start a CLI: a template for `expand`, and the environment that it needs on top of every run's.
@@ -91,6 +113,38 @@ pub fn by_word(text: &str) -> Option<Profile> {
 /// Whose output an owner's own command line will write, by the name of its program.
 pub fn by_program(argv: &[String]) -> Option<Profile> {
     by_word(Path::new(argv.first()?).file_name()?.to_str()?)
+}
+
+/// The newest version of its CLI that this profile was tried with.
+pub fn proven(profile: Profile) -> &'static str {
+    match profile {
+        Profile::Claude => "2.1.326",
+        Profile::Codex => "0.169.0",
+        Profile::Gemini => "0.61.0",
+        Profile::Aider => "0.86.2",
+    }
+}
+
+/// How its program is installed.
+fn install(profile: Profile) -> &'static str {
+    match profile {
+        Profile::Claude => "Install it: npm install -g @anthropic-ai/claude-code",
+        Profile::Codex => "Install it: npm install -g @openai/codex",
+        Profile::Gemini => "Install it: npm install -g @google/gemini-cli",
+        Profile::Aider => "Install it: pipx install aider-chat",
+    }
+}
+
+/// What puts a failed sign-in right.
+fn sign_in(profile: Option<Profile>) -> &'static str {
+    match profile {
+        Some(Profile::Claude) => "Check ANTHROPIC_API_KEY or run \"claude\" once",
+        Some(Profile::Codex) => "Check CODEX_API_KEY or run \"codex login\" once",
+        // Its sign-in with a consumer account has ended, so a key is the only way for most.
+        Some(Profile::Gemini) => "Check GEMINI_API_KEY",
+        Some(Profile::Aider) => "Check the API key of its model (such as OPENAI_API_KEY)",
+        None => "Sign in once",
+    }
 }
 
 /// Texts as the argv that they are.
@@ -153,6 +207,29 @@ mod tests {
         let aider = "--dry-run --no-gitignore --chat-history-file=/dev/null \
                      --input-history-file=/dev/null --map-tokens=0";
         assert!(lines[3].contains(aider), "{}", lines[3]);
+    }
+
+    // covers: SU-12
+    #[test]
+    fn model_arguments_and_permissions_have_their_flags() {
+        let with = |permissions| Options {
+            permissions,
+            model: Some("m-1".to_owned()),
+            args: vec!["--search".to_owned()],
+            allow: vec!["npm test && npm run lint".to_owned(), "sh -c '(x)'".to_owned()],
+            ..Options::default()
+        };
+        let test = ALL.map(|profile| line(profile, &with(Permissions::Test)));
+        assert!(test[0].contains("acceptEdits --allowedTools=Bash(npm test:*),Bash(npm run lint:*) --model m-1 --search -- {prompt}"), "{}", test[0]);
+        assert!(test[1].contains("workspace-write -m m-1 --search -- {prompt}"), "{}", test[1]);
+        assert!(test[2].contains("yolo") && test[2].contains("-m m-1 --search"), "{}", test[2]);
+        assert!(test[3].contains("--model m-1 --search --message"), "{}", test[3]);
+        let edit = ALL.map(|profile| line(profile, &with(Permissions::Edit)));
+        assert!(!edit[0].contains("--allowedTools") && edit[2].contains("auto_edit"), "{edit:?}");
+        let full = ALL.map(|profile| line(profile, &with(Permissions::Full)));
+        assert!(full[0].contains("bypassPermissions") && full[1].contains("danger-full-access"));
+        let look = Options { access: Access::ReadOnly, ..with(Permissions::Full) };
+        assert!(line(Profile::Codex, &look).contains("-s read-only"), "a run's own limit counts");
     }
 
     #[test]

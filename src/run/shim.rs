@@ -163,7 +163,7 @@ fn readable(folder: &Folder) -> Result<RunFile, String> {
 fn run_to_its_end(
     folder: &Folder,
     run: &RunFile,
-    start: impl FnOnce() -> Result<Child, String>,
+    start: impl FnOnce() -> Result<Child, How>,
     signals: Signals,
     beat: &mut Beat,
     alive: &mut Alive,
@@ -175,7 +175,7 @@ fn run_to_its_end(
     let started = boottime();
     let child = match start() {
         Ok(child) => child,
-        Err(cause) => return Ok(ExitRecord::new(How::FailedToStart(cause), wall())),
+        Err(how) => return Ok(ExitRecord::new(how, wall())),
     };
     std::thread::sleep(CHILD_FIRST);
     alive.child = i32::try_from(child.id()).ok().map(ProcessId::now);
@@ -191,8 +191,9 @@ fn run_to_its_end(
 
 type Environment = [(String, String)];
 
-fn start(run: &RunFile, env: Option<&Environment>) -> Result<Child, String> {
-    let (program, args) = run.argv.split_first().ok_or("the command is empty")?;
+fn start(run: &RunFile, env: Option<&Environment>) -> Result<Child, How> {
+    let empty = || How::FailedToStart("the command is empty".to_owned());
+    let (program, args) = run.argv.split_first().ok_or_else(empty)?;
     let mut command = Command::new(program);
     if let Some(env) = env {
         command.env_clear().envs(env.iter().map(|(name, value)| (name, value)));
@@ -205,7 +206,10 @@ fn start(run: &RunFile, env: Option<&Environment>) -> Result<Child, String> {
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()
-        .map_err(|cause| format!("`{program}` in `{}`: {cause}", run.dir.display()))
+        .map_err(|cause| match cause.kind() {
+            io::ErrorKind::NotFound if run.dir.is_dir() => How::NotFound(program.clone()),
+            _ => How::FailedToStart(format!("`{program}` in `{}`: {cause}", run.dir.display())),
+        })
 }
 
 fn record_of(end: End) -> ExitRecord {

@@ -1,7 +1,7 @@
 //! What is asked of a run, and how an agent's argv template becomes its argv. It starts nothing.
 
 use super::profile::word;
-use crate::config::Profile;
+use crate::config::{Price, Profile};
 use crate::model::{Access, RunId, Seat, Spawn, Timestamp, Usage};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub(super) const VERSION: u32 = 1;
 const PROMPT_MAX: usize = 96 * 1024;
 
 /// Everything the executor needs. The values of `env` reach the child, but no file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RunSpec {
     pub spawn: Spawn,
     pub repo: PathBuf,
@@ -25,6 +25,10 @@ pub struct RunSpec {
     pub limits: Limits,
     /// Whose output it will be; `None`: nobody's that we understand.
     pub profile: Option<Profile>,
+    /// The agent's name in the configuration; `None`: a command line of the owner's.
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    pub price: Option<Price>,
 }
 
 /// Bounds of one run. Seconds count on the boot clock, suspend included.
@@ -55,7 +59,7 @@ impl Default for Limits {
 }
 
 /// `run.json`: the intent, written before the shim is started. It holds the names of the environment, never a value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunFile {
     pub version: u32,
     pub run: RunId,
@@ -90,6 +94,15 @@ pub struct RunFile {
     pub before: Option<Usage>,
     #[serde(default, skip_serializing_if = "Access::is_write")]
     pub access: Access,
+    /// The agent's name in the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// As the owner configured it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Dollars per million tokens, input and output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<(f64, f64)>,
 }
 
 impl RunFile {
@@ -124,6 +137,9 @@ impl RunFile {
             cgroup: None,
             before,
             access: spawn.access,
+            agent: spec.agent.clone(),
+            model: spec.model.clone(),
+            price: spec.price.map(|price| (price.input, price.output)),
         }
     }
 }

@@ -16,6 +16,9 @@ pub struct UsageFile {
     /// The word of what stands in its way.
     #[serde(default)]
     pub trouble: Option<String>,
+    /// Why we ended it before its time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Outcome>,
     /// Once it has ended.
     #[serde(default)]
     pub outcome: Option<Outcome>,
@@ -29,6 +32,7 @@ impl UsageFile {
         self.usage.input_tokens = self.usage.input_tokens.or(usage.input_tokens);
         self.usage.output_tokens = self.usage.output_tokens.or(usage.output_tokens);
         self.usage.cost_microusd = self.usage.cost_microusd.or(usage.cost_microusd);
+        self.refused = self.refused.or_else(|| earlier.refused.clone());
         self.total = self.total.or_else(|| earlier.total.clone());
         self
     }
@@ -47,6 +51,7 @@ pub(super) fn of_session(runs: &Path, session: &str) -> Option<Usage> {
             input_tokens: a.input_tokens.max(b.input_tokens),
             output_tokens: a.output_tokens.max(b.output_tokens),
             cost_microusd: a.cost_microusd.max(b.cost_microusd),
+            estimated: false,
         })
 }
 

@@ -1,7 +1,7 @@
 //! Sets fields of a JSON object that others write too, under its folder's lock. All that is not named stays as it is.
 
 use super::{EditError, Edited, edit};
-use crate::model::{Field, RelPath};
+use crate::model::{Field, RelPath, without_bom};
 use serde_json::{Map, Value};
 use std::path::Path;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub fn amend(
         let no_object = || NotAnObject { what: format!("`{path}`") };
         let mut object = match old {
             None => Map::new(),
-            Some(bytes) => serde_json::from_slice(bytes).map_err(|_| no_object())?,
+            Some(bytes) => serde_json::from_slice(without_bom(bytes)).map_err(|_| no_object())?,
         };
         for field in fields {
             set(&mut object, &field.at, field.value.as_ref())?;

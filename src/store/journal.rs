@@ -31,7 +31,7 @@ use std::{
     fmt::Display,
     fs::File,
     io::{self, Write},
-    os::unix::fs::FileExt as _,
+    os::unix::fs::{FileExt as _, MetadataExt as _},
     path::{Path, PathBuf},
 };
 
@@ -192,8 +192,19 @@ impl Journal {
     /// it cuts off whatever follows the last line.
     pub fn close(&mut self) -> Result<(), StoreError> {
         self.check_poison()?;
+        // An anchor without its journal would call the next journal damaged.
+        if !self.is_in_place() {
+            return Ok(());
+        }
         self.end_segment()?;
         self.anchor()
+    }
+
+    /// False where the segment was removed or replaced under us.
+    fn is_in_place(&self) -> bool {
+        let key = |found: std::fs::Metadata| (found.dev(), found.ino());
+        let there = segment::path(&self.dir, self.segment).symlink_metadata().map(key).ok();
+        there.is_some() && there == self.file.metadata().map(key).ok()
     }
 
     /// Keeps a damaged journal beside the new one that begins with the next `open`. Returns where it lies.

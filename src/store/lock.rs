@@ -1,6 +1,6 @@
 //! A lock that a living process holds on a file, gone the moment that process is. It does not say what is locked.
 
-use crate::model::clip;
+use crate::model::{Timestamp, clip};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use std::fs::{File, OpenOptions};
@@ -23,6 +23,20 @@ pub enum Acquired {
     Busy {
         holder: String,
     },
+}
+
+/// A lock as a reader sees it, who takes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LockSeen {
+    /// What the holder wrote about itself, or nothing if it has not yet.
+    Held {
+        holder: String,
+    },
+    /// Nobody holds it; its file was last touched then.
+    Free {
+        touched: Timestamp,
+    },
+    Absent,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +99,31 @@ impl Lock {
         match (self.file.metadata(), self.path.symlink_metadata()) {
             (Ok(held), Ok(named)) => same(held, named),
             _ => false,
+        }
+    }
+
+    /// Says in the file's time that the holder was alive at `at`. Works on the open file, wherever its name went.
+    pub fn touch(&self, at: Timestamp) -> io::Result<()> {
+        self.file.set_modified(at.into())
+    }
+
+    /// Whether somebody holds the lock at `path`. A shared lock is taken for a moment, so a holder that comes just then must try
+    /// again.
+    pub fn look(path: &Path) -> Result<LockSeen, LockError> {
+        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+        let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LockSeen::Absent),
+            Err(source) => return Err(LockError::Open { path: path.to_owned(), source }),
+        };
+        match Flock::lock(file, FlockArg::LockSharedNonblock) {
+            Ok(file) => {
+                let touched = file.metadata().and_then(|metadata| metadata.modified());
+                let touched = touched.map_err(|source| failed(path, source))?;
+                Ok(LockSeen::Free { touched: touched.into() })
+            }
+            Err((file, Errno::EWOULDBLOCK)) => Ok(LockSeen::Held { holder: holder(&file) }),
+            Err((_, errno)) => Err(failed(path, errno.into())),
         }
     }
 
@@ -156,6 +195,21 @@ mod tests {
         let second = held(Lock::try_acquire(&path, "second").unwrap());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "second\n");
         drop(second);
+    }
+
+    // covers: DM-20
+    #[test]
+    fn a_reader_sees_whether_it_is_held_and_when_its_holder_was_last_alive() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        assert_eq!(Lock::look(&path).unwrap(), LockSeen::Absent);
+        let lock = held(Lock::try_acquire(&path, "pid 7").unwrap());
+        let at: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        lock.touch(at).unwrap();
+        assert_eq!(Lock::look(&path).unwrap(), LockSeen::Held { holder: "pid 7".to_owned() });
+        drop(lock);
+        assert_eq!(Lock::look(&path).unwrap(), LockSeen::Free { touched: at });
+        held(Lock::try_acquire(&path, "a look keeps nobody out").unwrap());
     }
 
     #[test]

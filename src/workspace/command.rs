@@ -4,10 +4,13 @@
 use super::record::Entry;
 use super::{Request, Workspace, WorkspaceError, Writers};
 use crate::clock;
-use crate::model::{Answer, Command, Decision, Effect, Keyed, Verb, Wake};
+use crate::model::{Answer, Command, Decision, Effect, Keyed, RunEvent, Verb, Wake};
 use crate::repository::Origin;
+use crate::run::{Executor as _, HeldState};
 use crate::store::Durability;
+use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 /// Somebody waits for the answers of so many protocols.
 pub(super) struct Waiter {
@@ -21,6 +24,7 @@ impl Workspace {
         let Request { command, reply } = request;
         tracing::info!(verb = ?command.verb, by = %command.by, "asked");
         self.settling.note_request();
+        self.stuck.try_now();
         self.note(&Entry::Asked { command: (*command).clone() }, Durability::Synced)?;
         let answer = match command.verb {
             Verb::Trust => {
@@ -49,7 +53,14 @@ impl Workspace {
             }
             return Ok(());
         }
-        self.settle_in(&command)?;
+        if let Err(text) = self.settle_in(&command).await? {
+            drop(reply.send(Answer { accepted: false, text }));
+            return Ok(());
+        }
+        if let Some(why) = self.try_stuck(command.protocol.as_deref()).await? {
+            drop(reply.send(Answer { accepted: false, text: why }));
+            return Ok(());
+        }
         let known = command.protocol.as_ref().is_none_or(|name| self.activate(name));
         self.look_at_everything(Writers::Perhaps).await;
         let asked = if known { self.hand_on(&command) } else { 0 };
@@ -62,12 +73,24 @@ impl Workspace {
         Ok(())
     }
 
+    /// Tries what is stuck at once. Says why a protocol that the command is for still cannot take it.
+    async fn try_stuck(&mut self, wanted: Option<&str>) -> Result<Option<String>, WorkspaceError> {
+        if self.stuck.is_empty() {
+            return Ok(None);
+        }
+        self.apply_pending().await?;
+        let names = self.slots.iter().map(super::Slot::name);
+        let mut concerned = names.filter(|name| wanted.is_none_or(|wanted| wanted == *name));
+        Ok(concerned.find_map(|name| Some(self.stuck.condition(name)?.reason())))
+    }
+
     /// For a command line that works without a daemon: judges one command. Only the protocol that the command is for decides
     /// and acts (AG-44); decisions and open effects of the other protocols stay in the journal until a daemon runs.
     pub async fn command(&mut self, command: Command) -> Result<Answer, WorkspaceError> {
         let only = command.protocol.clone();
         let concerned = |protocol: &str| only.as_deref().is_none_or(|only| only == protocol);
         let (reply, mut answer) = oneshot::channel();
+        self.hear_of_ends().await;
         self.on_request(Request { command: Box::new(command), reply }).await?;
         self.pending.retain(|(protocol, _)| concerned(protocol));
         loop {
@@ -100,8 +123,25 @@ impl Workspace {
         }
     }
 
-    /// A new repository becomes ours when the owner begins a protocol in it or adopts what is there.
-    fn settle_in(&mut self, command: &Command) -> Result<(), WorkspaceError> {
+    /// Runs that ended while no daemon was there: their protocols must know before a command is judged. A daemon hears of the
+    /// same ends again and does the rest.
+    async fn hear_of_ends(&mut self) {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let held = self.hands.executor.adopt().unwrap_or_default();
+        let mut left = held.iter().filter(|held| held.state == HeldState::Ended).count();
+        while left > 0 {
+            match timeout(PATIENCE, self.run_events.recv()).await {
+                Ok(Some(event)) => {
+                    left -= usize::from(matches!(*event, RunEvent::Ended(_)));
+                    self.absorb_all(&Wake::Run(*event));
+                }
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    /// A new repository becomes ours when the owner begins a protocol in it or adopts what is there. `Err` says why not.
+    async fn settle_in(&mut self, command: &Command) -> Result<Result<(), String>, WorkspaceError> {
         let new = matches!(command.verb, Verb::Adopt | Verb::Init)
             && *self.repository.origin() == Origin::New;
         if new {
@@ -115,7 +155,8 @@ impl Workspace {
                 pinned => drop(pinned?),
             }
         }
-        Ok(())
+        let begins = command.verb == Verb::Init && self.running.is_empty();
+        if begins { self.trust_committed_settings(command).await } else { Ok(Ok(())) }
     }
 
     /// What was trusted is trusted; protocols that waited for it add what they make of it.

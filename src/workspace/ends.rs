@@ -2,6 +2,7 @@
 //! one day its folder goes.
 
 use super::Workspace;
+use crate::capacity::{Passed, Used};
 use crate::clock;
 use crate::model::{Cause, Escalation, Key, Outcome, RuleId, RunEnd, Severity};
 use crate::run::history::Today;
@@ -16,7 +17,8 @@ impl Workspace {
         if let Some(agent) = &running.agent {
             self.note_failure(agent, &end.outcome);
         }
-        self.note_cost(end.usage.cost_microusd.unwrap_or(0));
+        let micro_usd = end.usage.cost_microusd.unwrap_or(0);
+        self.note_use(Used { micro_usd, tokens: end.usage.tokens() });
     }
 
     /// SU-06: an agent that fails again and again, in whatever repository, is not started for a while.
@@ -31,35 +33,42 @@ impl Workspace {
             | Outcome::Timeout { .. }
             | Outcome::Lost
             | Outcome::Auth { .. } => self.settings.capacity.note_failure(agent, now.ticks),
-            Outcome::Stopped { .. } | Outcome::UsageLimit { .. } | Outcome::Denied { .. } => None,
+            // The owner is asked, or time mends it: neither is a series of failures.
+            Outcome::Stopped { .. }
+            | Outcome::UsageLimit { .. }
+            | Outcome::Provider { .. }
+            | Outcome::NotFound { .. }
+            | Outcome::Denied { .. } => None,
         };
         if let Some(pause) = opened {
             self.tell(breaker(agent, pause, outcome, now.ticks.0));
         }
     }
 
-    /// SU-07: past the day's cap nobody is started any more until the next day, or until the cap is raised.
-    fn note_cost(&self, cost: u64) {
+    /// SU-07, SU-13: past a cap of the day nobody is started any more until the next day, or until the cap is raised.
+    fn note_use(&self, used: Used) {
         let now = clock::now().wall;
         let (capacity, day) = (&self.settings.capacity, now.date_naive());
-        let Some(total) = capacity.note_cost(&self.hands.places.id.hex(), day, cost) else {
+        let Some(passed) = capacity.note_use(&self.hands.places.id.hex(), day, used) else {
             return;
         };
         let tomorrow = day.succ_opt().and_then(|day| day.and_hms_opt(0, 0, 1));
         let wait = tomorrow.and_then(|at| (at.and_utc() - now).to_std().ok());
         capacity.look_again_in(wait.unwrap_or(Duration::from_secs(86_400)));
-        self.tell(too_expensive(total, &day.to_string()));
+        self.tell(too_expensive(passed, &day.to_string()));
     }
 
     /// What the runs of today have cost, from their folders: a restart forgets no money.
     pub(super) fn count_spent(&self) {
-        if self.settings.config.limits.cost_per_day_usd.is_none() {
+        let limits = &self.settings.config.limits;
+        if limits.cost_per_day_usd.is_none() && limits.tokens_per_day.is_none() {
             return;
         }
         let now = clock::now().wall;
         let day = now.date_naive();
         let today = Today::default().look(&self.hands.places.runs(), now);
-        let spent = crate::capacity::micro_usd(today.cost_usd);
+        let micro_usd = crate::capacity::micro_usd(today.cost_usd);
+        let spent = Used { micro_usd, tokens: today.tokens };
         self.settings.capacity.set_spent(&self.hands.places.id.hex(), day, spent);
     }
 
@@ -90,8 +99,9 @@ impl Workspace {
         });
     }
 
-    fn tell(&self, escalation: Escalation) {
+    pub(super) fn tell(&self, escalation: Escalation) {
         let now = clock::now();
+        let escalation = crate::apply::with_journal(&escalation, &self.hands.places.journal());
         let key = Key::new(format!("shell-{}", now.ticks.0));
         if let Err(error) = self.hands.outbox.raise(&escalation, &key, now.wall) {
             tracing::error!(%error, summary = escalation.summary, "the owner cannot be told");
@@ -118,20 +128,26 @@ fn breaker(agent: &str, pause: Duration, last: &Outcome, epoch: u64) -> Escalati
     }
 }
 
-fn too_expensive(total: u64, day: &str) -> Escalation {
-    let dollars = format!("${}.{:02}", total / 1_000_000, total / 10_000 % 100);
+fn too_expensive(passed: Passed, day: &str) -> Escalation {
+    let (rule, subject, key, used) = match passed {
+        Passed::Cost(total) => {
+            let dollars = format!("cost ${}.{:02}", total / 1_000_000, total / 10_000 % 100);
+            ("SU-07", format!("cost of {day}"), "limits.cost_per_day_usd", dollars)
+        }
+        Passed::Tokens(total) => {
+            let tokens = format!("used {total} tokens");
+            ("SU-13", format!("tokens of {day}"), "limits.tokens_per_day", tokens)
+        }
+    };
     Escalation {
-        cause: cause("SU-07", format!("cost of {day}"), 0),
+        cause: cause(rule, subject, 0),
         severity: Severity::Critical,
         holds: false,
-        summary: format!("the runs of {day} have cost {dollars}; that is the cap"),
-        what: "The agents have used up what you allowed for a day (`limits.cost_per_day_usd`)."
-            .to_owned(),
+        summary: format!("the runs of {day} have {used}; that is the cap"),
+        what: format!("The agents have used up what you allowed for a day (`{key}`)."),
         did: "Runs that are alive go on; no further run is started today (UTC).".to_owned(),
         wont: "We spend no more than you allowed.".to_owned(),
-        resolve:
-            "raise limits.cost_per_day_usd in agency.yaml (it is read again by itself), or wait"
-                .to_owned(),
+        resolve: format!("raise {key} in agency.yaml (it is read again by itself), or wait"),
         options: Vec::new(),
         evidence: Vec::new(),
         everywhere: false,

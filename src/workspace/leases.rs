@@ -57,7 +57,7 @@ impl Leases {
         }
     }
 
-    fn holder(&self, tree: &TreeRef) -> Option<&str> {
+    pub fn holder(&self, tree: &TreeRef) -> Option<&str> {
         self.held().find(|(held, _)| *held == tree).map(|(_, holder)| holder)
     }
 

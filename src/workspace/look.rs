@@ -29,6 +29,9 @@ impl Workspace {
                     return Err(WorkspaceError::LockLost);
                 }
                 self.proving = true;
+                self.hands.outbox.flush();
+                // A disk that is full or gone is found at the next look at the latest.
+                self.written_status = None;
                 self.look_at_checkout().await;
                 self.clear_old_runs();
             }

@@ -105,6 +105,8 @@ impl Workspace {
             git.clear_left_lock();
         }
         workspace.close_if_foreign(&origin)?;
+        workspace.activate_configured();
+        workspace.recall_told();
         workspace.redo(unsettled).await;
         workspace.adopt_runs()?;
         workspace.give_up_lost_runs();
@@ -166,11 +168,14 @@ impl Workspace {
             survey: Survey::default(),
             cleared: None,
             proof: settings.voice.proofs.as_ref().map(Proofs::promise),
+            told_frozen: Default::default(),
             proving: false,
             run_sender,
             run_events,
             news,
             settling: Settling::default(),
+            stuck: Default::default(),
+            watchdog: Default::default(),
         };
         let unsettled = workspace.replay(opened.records)?;
         workspace.note_opened()?;
@@ -338,7 +343,7 @@ fn outbox(places: &Places, voice: &Voice) -> Result<Outbox, EscalateError> {
     let outbox = Outbox::open(places.outbox(), &places.id.short(), &places.root)?;
     outbox.prune(clock::now().wall - KEEP);
     if let Some(courier) = &voice.courier {
-        courier.watch(places.outbox());
+        courier.watch_outbox(&outbox);
     }
     Ok(outbox.redacting(voice.redactor.clone()))
 }

@@ -90,15 +90,17 @@ fn board_limits(config: &Config) -> board::Limits {
         Some((name.clone(), profile::word(profile?).to_owned()))
     });
     let wanted = &config.board;
-    let auditor = Seat::new(board::names::seat(&wanted.auditor));
-    let answers = match config.agent_for(&auditor, "auditor").map(|(_, agent)| &agent.start) {
+    let auditor = auditor(config);
+    let seat = Seat::new(board::names::seat(&auditor));
+    let answers = match config.agent_for(&seat, "auditor").map(|(_, agent)| &agent.start) {
         Some(Start::Profile(_)) => board::Answers::ByMessage,
         Some(Start::Command(_)) | None => board::Answers::ByFile,
     };
     board::Limits {
         agents: agents.chain(seats).collect(),
         roles: roles.collect(),
-        auditor: wanted.auditor.clone(),
+        auditor,
+        audits_people: audits_people(config),
         answers,
         shared: wanted.isolation == Isolation::Shared,
         makers: makers.collect(),
@@ -116,6 +118,23 @@ fn board_limits(config: &Config) -> board::Limits {
         os: std::env::consts::OS,
         ..board::Limits::default()
     }
+}
+
+/// As `board.auditor` says; else the agent of that name (AG-36); else as `roles` says.
+fn auditor(config: &Config) -> String {
+    let seat = Seat::new("auditor");
+    let named = config.board.auditor.clone();
+    let agent = || config.agent_for(&seat, "auditor").map(|(name, _)| name.to_owned());
+    named.or_else(agent).unwrap_or_else(|| board::Limits::default().auditor)
+}
+
+/// AG-28: people's work is audited where the owner chose an auditor themselves.
+fn audits_people(config: &Config) -> bool {
+    let seat = Seat::new("auditor");
+    let usual = Config::default();
+    config.board.auditor.is_some()
+        || config.agents.contains_key("auditor")
+        || config.roles.get(&seat) != usual.roles.get(&seat)
 }
 
 fn loop_limits(config: &Config) -> Limits {
@@ -142,7 +161,10 @@ fn loop_limits(config: &Config) -> Limits {
 impl Workspace {
     /// The files of every protocol at work, and those that would show another one.
     pub fn interest(&self) -> Interest {
-        let mut interest = Interest { files: route::marks(), trees: Vec::new() };
+        let idle = |name: &str| !self.slots.iter().any(|slot| slot.name() == name);
+        let trees = route::marked_trees().into_iter().filter(|(name, _)| idle(name));
+        let trees = trees.map(|(_, tree)| tree).collect();
+        let mut interest = Interest { files: route::marks(), trees };
         for slot in &self.slots {
             let wanted = slot.protocol.interest();
             interest.files.retain(|file| !wanted.files.iter().any(|other| other.path == file.path));
@@ -160,6 +182,17 @@ impl Workspace {
             && let Some(name) = route::protocol_of(&seen.path, &file.bytes)
         {
             self.activate(name);
+        }
+    }
+
+    /// What the owner names for this repository is at work whatever its files look like: one that cannot be read is told.
+    pub(super) fn activate_configured(&mut self) {
+        let root = &self.hands.places.root;
+        let is_here = |path: &Path| path.canonicalize().is_ok_and(|path| path == *root);
+        let entries = self.settings.config.repos.iter().filter(|entry| is_here(&entry.path));
+        let names: Vec<_> = entries.flat_map(|entry| &entry.protocols).copied().collect();
+        for name in names {
+            self.activate(name.word());
         }
     }
 
@@ -204,5 +237,24 @@ mod tests {
         let role = "board: { auditor: a }\nroles: { a: b }\n";
         assert_eq!(answers(role), board::Answers::ByFile, "its seat means another");
         assert_eq!(answers(""), board::Answers::ByMessage, "gemini, where nothing is said");
+    }
+
+    // covers: AG-36, AG-28
+    #[test]
+    fn an_agent_with_the_name_of_a_role_is_the_one_for_it() {
+        let config = |yaml: &str| Config::parse(yaml.as_bytes(), &Env::default()).unwrap();
+        let own =
+            config("agents: { builder: { command: [sh, b] }, auditor: { command: [sh, a] } }\n");
+        let started = |config: &Config, seat: &str| {
+            config.agent_for(&Seat::new(seat), seat).map(|(name, _)| name.to_owned())
+        };
+        assert_eq!(started(&own, "builder").as_deref(), Some("builder"));
+        assert_eq!(board_limits(&own).auditor, "auditor");
+        assert!(board_limits(&own).audits_people);
+        let role = config("agents: { builder: { command: [sh, b] } }\nroles: { builder: codex }\n");
+        assert_eq!(started(&role, "builder").as_deref(), Some("codex"), "the owner said so");
+        let usual = config("");
+        assert_eq!(started(&usual, "builder").as_deref(), Some("claude-code"));
+        assert!(!board_limits(&usual).audits_people);
     }
 }

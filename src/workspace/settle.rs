@@ -146,7 +146,8 @@ impl Workspace {
             if same_boot && !matches!(keyed.effect, Effect::Take { .. }) {
                 continue;
             }
-            if let Applied::Failed(failure) = Box::pin(self.hands.apply(&protocol, &keyed)).await {
+            let applied = Box::pin(self.hands.apply(&protocol, &keyed, &[])).await;
+            if let Applied::Failed(failure) | Applied::NotNow(failure) = applied {
                 tracing::warn!(key = %keyed.key, said = failure.said, "not done again");
             }
         }

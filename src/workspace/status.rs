@@ -2,7 +2,7 @@
 
 use super::Workspace;
 use crate::clock;
-use crate::model::Digest;
+use crate::model::{Condition, Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -25,11 +25,105 @@ pub struct RepoStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProtocolStatus {
     pub name: String,
+    #[serde(default)]
+    pub condition: ConditionStatus,
     pub summary: String,
     #[serde(default)]
     pub held: Option<String>,
     #[serde(default)]
     pub detail: Value,
+}
+
+/// A condition as views show it (DM-16, DESIGN §10).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConditionStatus {
+    pub kind: Kind,
+    pub reason: String,
+    /// When a wait ends by itself, if that is known.
+    pub until: Option<Timestamp>,
+    pub run: Option<String>,
+    /// The command that ends it, where only the owner can.
+    pub resolve: Option<String>,
+    /// Of the run: who works on what, since when.
+    #[serde(default)]
+    pub agent: Option<String>,
+    #[serde(default)]
+    pub task: Option<String>,
+    #[serde(default)]
+    pub since: Option<Timestamp>,
+    /// As the run's own files say; added by whoever reads them.
+    #[serde(default)]
+    pub last_output: Option<Timestamp>,
+    #[serde(default)]
+    pub trouble: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    Working,
+    Waiting,
+    Held,
+    Frozen,
+    Idle,
+    Done,
+}
+
+impl Kind {
+    pub const ALL: [Self; 6] =
+        [Self::Working, Self::Waiting, Self::Held, Self::Frozen, Self::Idle, Self::Done];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Working => "working",
+            Self::Waiting => "waiting",
+            Self::Held => "held",
+            Self::Frozen => "frozen",
+            Self::Idle => "idle",
+            Self::Done => "done",
+        }
+    }
+
+    /// The owner must act before anything happens.
+    pub fn needs_owner(self) -> bool {
+        matches!(self, Self::Held | Self::Frozen)
+    }
+
+    fn of(condition: &Condition) -> Self {
+        match condition {
+            Condition::Working(_) => Self::Working,
+            Condition::Waiting(_) => Self::Waiting,
+            Condition::Held { .. } => Self::Held,
+            Condition::Frozen { .. } => Self::Frozen,
+            Condition::Idle { .. } => Self::Idle,
+            Condition::Done { .. } => Self::Done,
+        }
+    }
+}
+
+impl From<&Condition> for ConditionStatus {
+    fn from(condition: &Condition) -> Self {
+        let run = condition.run();
+        Self {
+            reason: condition.reason(),
+            until: condition.until(),
+            run: run.map(|run| run.run.to_string()),
+            resolve: condition.resolve().map(str::to_owned),
+            agent: run.map(|run| run.agent.clone()),
+            task: run.map(|run| run.task.clone()),
+            since: run.and_then(|run| run.since),
+            last_output: None,
+            trouble: run.and_then(|run| run.trouble.clone()),
+            kind: Kind::of(condition),
+        }
+    }
+}
+
+impl Default for ConditionStatus {
+    /// For what an older daemon wrote.
+    fn default() -> Self {
+        Self::from(&Condition::waits_for("no daemon of this version has looked yet"))
+    }
 }
 
 impl RepoStatus {
@@ -52,30 +146,35 @@ impl RepoStatus {
 
 impl Workspace {
     pub(super) fn write_status(&mut self) {
-        let text = serde_json::to_vec_pretty(&self.status()).expect("BUG: a status is plain data");
+        let status = self.status();
+        self.tell_frozen(&status.protocols);
+        let text = serde_json::to_vec_pretty(&status).expect("BUG: a status is plain data");
         let digest = Digest::of(&text);
         if self.written_status.as_ref() != Some(&digest) {
-            if let Err(error) = RepoStatus::write_text(&text, &self.hands.places.folder) {
-                tracing::warn!(%error, "the status cannot be written");
-            }
-            self.written_status = Some(digest);
+            let written = RepoStatus::write_text(&text, &self.hands.places.folder);
+            self.written_status = written.is_ok().then_some(digest);
+            self.note_state_dir(written);
         }
     }
 
     pub(crate) fn status(&self) -> RepoStatus {
         let now = clock::now();
+        let conditions = self.conditions(now);
         let protocols: Vec<_> = self
             .slots
             .iter()
-            .map(|slot| {
+            .zip(&conditions)
+            .map(|(slot, (name, condition))| {
                 let status = slot.protocol.status(now);
                 let (summary, held, detail) = (status.summary, status.held, status.detail);
-                ProtocolStatus { name: slot.name().to_owned(), summary, held, detail }
+                let (name, condition) = ((*name).to_owned(), condition.into());
+                ProtocolStatus { name, condition, summary, held, detail }
             })
             .collect();
+        let waits = conditions.iter().any(|(_, condition)| condition.needs_owner());
         RepoStatus {
             path: self.hands.places.root.clone(),
-            held: self.closed.is_some() || protocols.iter().any(|status| status.held.is_some()),
+            held: self.closed.is_some() || waits,
             closed: self.closed.clone(),
             protocols,
             notes: self.notes.clone(),

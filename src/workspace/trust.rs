@@ -7,7 +7,7 @@ use crate::apply::chain;
 use crate::clock;
 use crate::config::Config;
 use crate::escalate::EscalateError;
-use crate::git::Pin;
+use crate::git::{Pin, Repo};
 use crate::model::{Answer, Command, Digest, Escalation, FileState, Key, RelPath};
 use crate::store::{Durability, write_atomic};
 use std::sync::Arc;
@@ -97,6 +97,34 @@ impl Workspace {
         }
     }
 
+    /// DESIGN §6: who begins a protocol here trusts the `agency.yaml` that is committed (DM-12). One that is not committed as it
+    /// is counts only after `agency trust`; one that is wrong is refused, so that nothing begins without its gates.
+    pub(super) async fn trust_committed_settings(
+        &mut self,
+        command: &Command,
+    ) -> Result<Result<(), String>, WorkspaceError> {
+        let wrong =
+            |text: String| format!("`{OWN_CONFIG}` in the repository cannot be used: {text}");
+        let (bytes, config) = match self.own_settings() {
+            Ok(Some(own)) => own,
+            Ok(None) => return Ok(Ok(())),
+            Err(text) => return Ok(Err(wrong(text))),
+        };
+        let trusted = std::fs::read(self.hands.places.trusted().join(OWN_CONFIG)).ok();
+        if trusted.as_deref() == Some(&*bytes)
+            || !is_committed(self.hands.git.clone(), &bytes).await
+        {
+            return Ok(Ok(()));
+        }
+        match self.keep_settings(command, &bytes, config)? {
+            Ok(text) => match self.announce_trust(command, &text) {
+                Ok(()) => Ok(Ok(())),
+                Err(error) => Ok(Err(chain(&error))),
+            },
+            Err(text) => Ok(Err(wrong(text))),
+        }
+    }
+
     /// SE-04. What is trusted is the shell's matter, so it is told from here, whatever protocols there are.
     fn announce_trust(&self, command: &Command, text: &str) -> Result<(), EscalateError> {
         let escalation = Escalation::announcement("agency", &command.id, "trust", text);
@@ -153,4 +181,14 @@ impl Workspace {
             digest.short()
         )))
     }
+}
+
+/// Without git there is nothing to compare with, and the owner's file counts.
+async fn is_committed(git: Option<Repo>, bytes: &[u8]) -> bool {
+    let Some(git) = git else { return true };
+    let Ok(Some(head)) = git.checkout().await.map(|checkout| checkout.head) else {
+        return false;
+    };
+    let committed = git.file_at(&head, &RelPath::fixed(OWN_CONFIG), OWN_CONFIG_MAX).await;
+    committed.is_ok_and(|committed| committed.as_deref() == Some(bytes))
 }

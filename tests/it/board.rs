@@ -28,7 +28,7 @@ pub(crate) fn board() -> Stage {
         "--orchestrator",
         "other",
         "--builders",
-        "claude-code,codex",
+        "claude-code,codex,alice",
         "--timezone",
         "Europe/Zurich",
     ]);

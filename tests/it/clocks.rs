@@ -51,6 +51,37 @@ fn the_time_to_exit_is_counted_on_the_clock_that_does_not_jump() {
     }
 }
 
+// covers: DM-11, LP-28
+#[test]
+fn a_flag_that_is_written_after_the_clock_was_set_back_is_good() {
+    for ends_first in [true, false] {
+        let (mut world, run) = world_with_a_run();
+        world.pass(Duration::from_secs(60));
+        jump(&mut world, -2);
+        write_flag(&mut world);
+        if ends_first {
+            world.end_run(&run, Outcome::Ok);
+        }
+        world.settle().unwrap();
+        world.end_run(&run, Outcome::Ok);
+        world.settle().unwrap();
+        assert_eq!(world.log("main").len(), 2, "the transition is made; ends first: {ends_first}");
+    }
+}
+
+// covers: LP-28
+#[test]
+fn a_flag_of_before_its_turn_is_refused_when_no_clock_jumped() {
+    let (mut world, run) = world_with_a_run();
+    world.pass(Duration::from_secs(60));
+    jump(&mut world, -2);
+    write_flag(&mut world);
+    jump(&mut world, 2);
+    world.end_run(&run, Outcome::Ok);
+    world.settle().unwrap();
+    assert_eq!(world.log("main").len(), 1, "it is two hours older than its turn");
+}
+
 // covers: DM-11, LP-06
 #[test]
 fn a_flag_is_as_old_as_it_was_when_its_run_ended() {

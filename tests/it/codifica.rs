@@ -1,10 +1,11 @@
 //! Codifica by the real program, on real git: claims over a bare remote, verbs, audits. The daemon's part is in `e2e`.
 
-mod daemon;
+pub(crate) mod daemon;
 mod demo;
 mod races;
 mod sim;
 mod verbs;
+mod whole;
 
 use crate::e2e::stage::Stage;
 use std::path::{Path, PathBuf};

@@ -5,6 +5,9 @@ mod beside;
 mod check;
 mod commands;
 mod damage;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod faults;
+mod frozen;
 mod gates;
 mod handoff;
 mod hostile;
@@ -17,6 +20,7 @@ mod modes;
 mod owner;
 mod parked;
 mod planted;
+mod provider;
 mod readme;
 mod redteam;
 mod service;
@@ -26,6 +30,7 @@ mod stranger;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) mod tracer;
 mod trials;
+mod troubles;
 mod units;
 mod watching;
 mod writing;

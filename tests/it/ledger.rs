@@ -1,8 +1,10 @@
 //! The ledger's commands through the real binary, on real files: what they print, what they refuse, and many writers at once.
 
 mod demo;
+mod fields;
 mod foreign;
 mod git;
+mod lists;
 mod shapes;
 mod sim;
 mod writers;

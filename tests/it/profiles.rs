@@ -3,7 +3,7 @@
 use agency::config::Profile;
 use agency::model::{Outcome, SAID_MAX, Timestamp, Usage};
 use agency::run::How;
-use agency::run::profile::{Reader, Report, Stream, by_word, outcome};
+use agency::run::profile::{Reader, Report, Situation, Stream, by_word, outcome};
 use std::path::PathBuf;
 
 fn samples() -> PathBuf {
@@ -27,6 +27,11 @@ fn reader(sample: &str) -> Reader {
     reader
 }
 
+fn end(how: &How, report: &Report) -> Outcome {
+    let now = Timestamp::from_timestamp(1_794_800_000, 0).unwrap();
+    outcome(how, report, Situation { agent: "codex", now })
+}
+
 fn wall() -> How {
     How::Timeout("wall-clock".to_owned())
 }
@@ -38,20 +43,20 @@ fn cases() -> Vec<(&'static str, How, &'static str)> {
     vec![
         ("claude-ok",                 Exited(0), "exited with 0"),
         ("claude-resumed",            Exited(0), "exited with 0"),
-        ("claude-401",                Exited(1), "could not sign in: the provider answers 401"),
+        ("claude-401",                Exited(1), "could not sign in: 401"),
         ("claude-not-signed-in",      Exited(1), "could not sign in: authentication_failed"),
-        ("claude-401-retrying",       wall(),    "could not sign in: authentication_failed"),
-        ("claude-429-retrying",       wall(),    "hit a usage limit"),
+        ("claude-401-retrying",       wall(),    "could not sign in: 401"),
+        ("claude-429-retrying",       wall(),    "was ended: the agent is rate-limited by its provider (429)"),
         ("claude-429-recovered",      Exited(0), "exited with 0"),
         ("claude-429-recovered",      wall(),    "passed its wall-clock limit and was ended"),
-        ("claude-429-key",            Exited(1), "hit a usage limit"),
+        ("claude-429-key",            Exited(1), "was ended: the agent is rate-limited by its provider (429)"),
         ("claude-usage-subscription", Exited(1), "hit a usage limit until 2026-11-16T03:57:08Z"),
         ("claude-near-limit",         Exited(0), "exited with 0"),
-        ("claude-500-retrying",       wall(),    "passed its wall-clock limit and was ended"),
-        ("claude-529",                Exited(1), "crashed: exited with 1: the provider answers 529"),
-        ("claude-refused-retrying",   wall(),    "passed its wall-clock limit and was ended"),
-        ("claude-refused-retrying",   Exited(1), "crashed: exited with 1: the provider cannot be reached"),
-        ("claude-denied",             Exited(0), "was denied: Write"),
+        ("claude-500-retrying",       wall(),    "was ended: the agent is not served by its provider (500)"),
+        ("claude-529",                Exited(1), "was ended: the agent is not served by its provider (529)"),
+        ("claude-refused-retrying",   wall(),    "was ended: the agent cannot reach its provider (no connection)"),
+        ("claude-refused-retrying",   Exited(1), "was ended: the agent cannot reach its provider (no connection)"),
+        ("claude-denied",             Exited(0), "was denied something: codex was not allowed to use Write. Allow it: agents.codex.permissions: full"),
         ("claude-max-turns",          Exited(1), "crashed: exited with 1: max_turns"),
         ("claude-max-budget",         Exited(1), "crashed: exited with 1: budget_exhausted"),
         ("claude-interrupted",        Exited(0), "crashed: exited with 0 before its work had an end"),
@@ -60,38 +65,38 @@ fn cases() -> Vec<(&'static str, How, &'static str)> {
         ("claude-audit",              Exited(0), "exited with 0"),
         ("codex-ok",                  Exited(0), "exited with 0"),
         ("codex-resumed",             Exited(0), "exited with 0"),
-        ("codex-401",                 Exited(1), "could not sign in: the provider answers 401"),
-        ("codex-429",                 Exited(1), "hit a usage limit"),
+        ("codex-401",                 Exited(1), "could not sign in: 401"),
+        ("codex-429",                 Exited(1), "was ended: the agent is rate-limited by its provider (429)"),
         ("codex-429-recovered",       Exited(0), "exited with 0"),
-        ("codex-usage",               Exited(1), "hit a usage limit"),
-        ("codex-500",                 Exited(1), "crashed: exited with 1: the provider cannot serve now"),
-        ("codex-529-retrying",        wall(),    "passed its wall-clock limit and was ended"),
-        ("codex-refused-retrying",    wall(),    "passed its wall-clock limit and was ended"),
-        ("codex-declined",            Exited(0), "was denied: command_execution"),
+        ("codex-500",                 Exited(1), "was ended: the agent is not served by its provider (high demand)"),
+        ("codex-529-retrying",        wall(),    "was ended: the agent is not served by its provider (529)"),
+        ("codex-refused-retrying",    wall(),    "was ended: the agent cannot reach its provider (no connection)"),
+        ("codex-declined",            Exited(0), r#"was denied something: codex was not allowed to run "/bin/bash -lc 'printf hi > hello.txt'". Allow it: agents.codex.permissions: test"#),
         ("codex-command-failed",      Exited(0), "exited with 0"),
         ("codex-read-only",           Exited(0), "exited with 0"),
         ("codex-audit",               Exited(0), "exited with 0"),
+        ("codex-reset",               Exited(1), "was ended: the agent cannot reach its provider (no connection)"),
         ("codex-other-failure",       Exited(1), "crashed: exited with 1: the turn failed"),
         ("codex-interrupted",         Exited(1), "crashed: exited with 1"),
         ("gemini-ok",                 Exited(0), "exited with 0"),
-        ("gemini-401",                Exited(145), "could not sign in: the provider answers 401"),
-        ("gemini-400-key",            Exited(144), "could not sign in: the provider says API_KEY_INVALID"),
+        ("gemini-401",                Exited(145), "could not sign in: 401"),
+        ("gemini-400-key",            Exited(144), "could not sign in: API_KEY_INVALID"),
         ("gemini-usage",              Exited(173), "hit a usage limit"),
-        ("gemini-429-retrying",       wall(),    "hit a usage limit"),
-        ("gemini-429-retrying",       Exited(173), "hit a usage limit"),
+        ("gemini-429-retrying",       wall(),    "was ended: the agent is rate-limited by its provider (429)"),
+        ("gemini-429-retrying",       Exited(173), "was ended: the agent is rate-limited by its provider (429)"),
         ("gemini-429-recovered",      Exited(0), "exited with 0"),
-        ("gemini-500-retrying",       wall(),    "passed its wall-clock limit and was ended"),
-        ("gemini-500-retrying",       Exited(244), "crashed: exited with 244: the provider answers 500"),
-        ("gemini-refused-retrying",   Exited(1), "crashed: exited with 1: the provider cannot be reached"),
-        ("gemini-plan",               Exited(0), "was denied: write_file"),
+        ("gemini-500-retrying",       wall(),    "was ended: the agent is not served by its provider (500)"),
+        ("gemini-500-retrying",       Exited(244), "was ended: the agent is not served by its provider (500)"),
+        ("gemini-refused-retrying",   Exited(1), "was ended: the agent cannot reach its provider (no connection)"),
+        ("gemini-plan",               Exited(0), "was denied something: codex was not allowed to use write_file. Allow it: agents.codex.permissions: full"),
         ("gemini-no-tools",           Exited(0), "exited with 0"),
         ("gemini-audit",              Exited(0), "exited with 0"),
         ("gemini-interrupted",        Exited(0), "crashed: exited with 0 before its work had an end"),
         ("aider-ok",                  Exited(0), "exited with 0"),
         ("aider-401",                 Exited(0), "could not sign in: AuthenticationError"),
-        ("aider-429",                 Exited(0), "hit a usage limit"),
+        ("aider-429",                 Exited(0), "was ended: the agent is rate-limited by its provider (429)"),
         ("aider-429-recovered",       Exited(0), "exited with 0"),
-        ("aider-500",                 Exited(0), "crashed: exited with 0: InternalServerError"),
+        ("aider-500",                 Exited(0), "was ended: the agent is not served by its provider (InternalServerError)"),
         ("aider-no-key",              wall(),    "could not sign in: it has no model and no key"),
         ("aider-liar",                Exited(0), "exited with 0"),
         ("aider-audit",               Exited(0), "exited with 0"),
@@ -102,7 +107,7 @@ fn cases() -> Vec<(&'static str, How, &'static str)> {
 #[test]
 fn each_sample_ends_in_its_class() {
     for (sample, how, wanted) in cases() {
-        assert_eq!(outcome(&how, &report(sample)).sentence(), wanted, "{sample} {how:?}");
+        assert_eq!(end(&how, &report(sample)).sentence(), wanted, "{sample} {how:?}");
     }
 }
 
@@ -112,7 +117,8 @@ fn every_sample_is_used() {
     for entry in std::fs::read_dir(samples()).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap();
-        assert!(cases.iter().any(|(sample, ..)| *sample == name), "{name} is in no case");
+        let dated = name == "codex-usage";
+        assert!(dated || cases.iter().any(|(sample, ..)| *sample == name), "{name} is in no case");
     }
 }
 
@@ -136,7 +142,7 @@ fn the_last_message_is_read_of_each_cli() {
 fn whoever_did_not_come_to_its_end_has_no_last_message() {
     for (sample, how, _) in cases() {
         let reader = reader(sample);
-        let whole = matches!(outcome(&how, &reader.report()), Outcome::Ok | Outcome::Denied { .. });
+        let whole = matches!(end(&how, &reader.report()), Outcome::Ok | Outcome::Denied { .. });
         assert!(reader.said().is_none() || whole || how == wall(), "{sample}: {:?}", reader.said());
     }
     for sample in ["claude-interrupted", "codex-interrupted", "gemini-interrupted"] {
@@ -206,11 +212,29 @@ fn an_unfinished_run_has_used_something_too() {
     assert_eq!(numbers(&report("claude-interrupted").usage), used(1_000, 1, None));
 }
 
+// covers: SU-09
+#[test]
+fn codex_says_in_its_message_when_a_limit_ends() {
+    let Outcome::UsageLimit { until: Some(until) } = end(&How::Exited(1), &report("codex-usage"))
+    else {
+        panic!("no reset is known")
+    };
+    assert_eq!(until.with_timezone(&chrono::Local).format("%I:%M %p").to_string(), "03:55 AM");
+    let mut reader = Reader::new(Profile::Codex);
+    let error = r#"{"type":"error","message":"You've hit your usage limit. Try again at Nov 20th, 2026 2:22 AM."}"#;
+    reader.feed(Stream::Stdout, error.replace("Try", "try").as_bytes());
+    let Outcome::UsageLimit { until: Some(until) } = end(&How::Exited(1), &reader.report()) else {
+        panic!("no reset is known")
+    };
+    let local = until.with_timezone(&chrono::Local).format("%Y-%m-%d %H:%M").to_string();
+    assert_eq!(local, "2026-11-20 02:22");
+}
+
 // covers: SU-05
 #[test]
 fn a_limit_says_until_when_where_the_cli_does() {
     let until = Timestamp::from_timestamp(1_794_801_428, 0);
-    let end = outcome(&How::Exited(1), &report("claude-usage-subscription"));
+    let end = end(&How::Exited(1), &report("claude-usage-subscription"));
     assert_eq!(end, Outcome::UsageLimit { until });
 }
 

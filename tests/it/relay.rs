@@ -1,6 +1,8 @@
 //! The relay in memory: a thousand malformed messages, and seeded agents that lie, stall, meddle and die while the daemon is
 //! killed between any two effects. The checkers know the specification by themselves.
 
+mod spec;
+
 use crate::scenarios::uuid;
 use crate::world::{Killed, World};
 use agency::model::*;
@@ -83,7 +85,7 @@ fn break_it(dice: &mut Dice, message: &mut Value, name: &mut String) -> &'static
         ("workflow", "context", json!("chore")),
         ("spec", "context", json!("/etc/passwd")),
         ("iteration", "context", json!(-1)),
-        ("priority", "", Value::Null),
+        ("payload", "", Value::Null),
         ("from", "", Value::Null),
     ];
     let (field, within, value) = &faults[usize::try_from(dice.below(17)).unwrap().min(16) % 16];

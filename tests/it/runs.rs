@@ -45,13 +45,14 @@ async fn the_record_says_what_it_took_and_the_tail_what_was_said() {
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_start_is_a_crash_with_a_reason() {
+async fn a_program_that_is_not_there_is_not_found() {
     let dir = tempdir().unwrap();
     let mut stage = Stage::new(dir.path());
     let mut spec = stage.spec("");
     spec.argv = vec!["/nowhere/agent".to_owned()];
-    let Outcome::Crash { how } = stage.play(&spec).await.outcome else { panic!("not a crash") };
-    assert!(how.starts_with("failed to start: `/nowhere/agent`"), "{how}");
+    let outcome = stage.play(&spec).await.outcome;
+    let Outcome::NotFound { program, .. } = &outcome else { panic!("{outcome:?}") };
+    assert_eq!(program, "/nowhere/agent");
 }
 
 // covers: SU-01

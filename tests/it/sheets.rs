@@ -11,7 +11,7 @@ pub(crate) const MANIFEST: &str = r#"{
   "created_at": "2026-01-01T00:00:00+00:00",
   "license_mode": "community",
   "orchestrator": "other",
-  "builders": ["claude-code", "codex"],
+  "builders": ["claude-code", "codex", "alice"],
   "task_id_strategy": "sequential",
   "defaults": { "dod_profile": "auto", "timezone": "UTC" }
 }
@@ -143,5 +143,6 @@ fn document(fields: &[(&str, &str)], set: &Set, body: &str) -> String {
 /// Where a prompt asks for an answer: the last path in backticks with this ending.
 pub(crate) fn asked_for(prompt: &str, ending: &str) -> Option<String> {
     let mut words = prompt.split('`').filter(|word| word.starts_with(".kodingx/outbox/"));
-    words.rfind(|word| word.ends_with(ending)).map(str::to_owned)
+    // Later ones may be quoted: what an earlier try wrote elsewhere.
+    words.find(|word| word.ends_with(ending)).map(str::to_owned)
 }

@@ -823,8 +823,12 @@ impl World {
                 Fact::File(digest.and_then(|digest| self.blobs.get(digest)).cloned().map(Bytes))
             }
             Query::Sides { from, to, paths } => {
-                let before = from.as_ref().and_then(|id| self.commits.get(id));
-                let before = before.map(|commit| commit.tree.clone()).unwrap_or_default();
+                // As git does, a tree may stand in for a commit.
+                let tree = |id: &CommitId| self.trees.get(&TreeId::new(id.as_str()));
+                let before = from.as_ref().and_then(|id| {
+                    self.commits.get(id).map(|commit| &commit.tree).or_else(|| tree(id))
+                });
+                let before = before.cloned().unwrap_or_default();
                 let bytes = |tree: &Tree, path: &RelPath| {
                     tree.get(path).and_then(|digest| self.blobs.get(digest)).cloned().map(Bytes)
                 };

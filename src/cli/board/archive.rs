@@ -73,7 +73,12 @@ fn archive(place: &Place, days: u32) -> anyhow::Result<Vec<String>> {
         .filter(|(_, task)| !task.status.is_over())
         .flat_map(|(_, task)| task.depends_on.clone())
         .collect();
-    let active = |id: &TaskId| state.active_tasks.contains(id) || state.blocked_tasks.contains(id);
+    // Its artifact is the one that STATE.md names.
+    let verified = state.last_verify.as_ref().map(|last| &last.task_id);
+    let active = |id: &TaskId| {
+        let listed = state.active_tasks.contains(id) || state.blocked_tasks.contains(id);
+        listed || verified == Some(id)
+    };
     let over = tasks.iter().filter(|(_, task)| {
         task.status.is_over()
             && !young(task.created_at)

@@ -17,12 +17,24 @@ use std::path::Path;
 pub(crate) struct Counts {
     pub(crate) tasks: BTreeMap<&'static str, u64>,
     pub(crate) unreadable: u64,
+    /// Files that say DONE of a task that is not.
+    pub(crate) unverified: u64,
     pub(crate) reports: u64,
     /// What the next count need not read again.
     pub(crate) unkept: Option<Unkept>,
 }
 
 impl Counts {
+    /// AG-11: more files may say DONE than tasks are, as far as our journal knows.
+    pub(crate) fn believe(&mut self, done: Option<u64>) {
+        let (Some(done), Some(said)) = (done, self.tasks.get("DONE").copied()) else { return };
+        if said > done {
+            self.unverified = said - done;
+            self.tasks.insert("DONE", done);
+            self.tasks.retain(|_, count| *count > 0);
+        }
+    }
+
     /// One line for `agency status`.
     pub(crate) fn words(&self) -> String {
         let mut words: Vec<String> = Status::ALL
@@ -33,6 +45,9 @@ impl Counts {
             .collect();
         if words.is_empty() {
             words.push("no task yet".to_owned());
+        }
+        if self.unverified > 0 {
+            words.push(format!("{} whose file says DONE without our verify", self.unverified));
         }
         if self.unreadable > 0 {
             words.push(format!("{} unreadable", self.unreadable));
@@ -57,6 +72,7 @@ pub(crate) fn counts(root: &Path, memory: Option<&Path>) -> Option<Counts> {
     Some(Counts {
         tasks: tasks.map(|(status, count)| (status.word(), count)).collect(),
         unreadable: tally.sums[7],
+        unverified: 0,
         reports: reports.into_iter().sum(),
         unkept: memory.map(|path| Unkept::new(path, tally.rows, tally.read)),
     })

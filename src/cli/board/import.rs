@@ -126,6 +126,7 @@ fn task(place: &Place, issue: &Issue, assignee: &str) -> NewTask {
         title: issue.title.clone(),
         priority: issue.priority,
         assignee: assignee.to_owned(),
+        person: false,
         status: Status::New,
         dod_profile: place.manifest.dod_profile.clone(),
         scope: Scope { may_touch: vec!["**".to_owned()], ..Scope::default() },

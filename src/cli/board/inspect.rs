@@ -1,11 +1,14 @@
 //! The board as its files tell it, for readers: tasks and reports. It takes no lock and changes nothing.
 
+use super::super::context::Context;
 use super::head::{self, HEAD, Open};
 use super::{bytes, folders};
 use crate::model::{Rejection, RelPath};
+use crate::protocol::board::NAME;
 use crate::protocol::board::names::{Place, PlaceKind, TaskId, id_of};
 use crate::protocol::board::table::Status;
 use crate::protocol::board::task::{self, Task};
+use crate::{store, workspace};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -76,9 +79,49 @@ fn tasks_of(root: &Path, day: &Path, ahead: usize, wanted: impl Fn(Status) -> bo
     (tasks, problems)
 }
 
-pub(super) fn to_json(path: &RelPath, task: &Task) -> Value {
+/// Where tasks really stand, as our journal has it (AG-11): a file's DONE is only a claim.
+pub(in super::super) struct Stands {
+    tasks: BTreeMap<String, Status>,
+    /// Our journal knows this board.
+    known: bool,
+}
+
+impl Stands {
+    pub(in super::super) fn of(remembered: &BTreeMap<String, Value>) -> Self {
+        let status = |value: &Value| value.as_str().and_then(Status::parse);
+        let adopted = remembered.get("adopted").and_then(Value::as_object).into_iter().flatten();
+        let mut tasks: BTreeMap<String, Status> =
+            adopted.filter_map(|(id, value)| Some((id.clone(), status(value)?))).collect();
+        tasks.extend(remembered.iter().filter_map(|(name, value)| {
+            Some((name.strip_prefix("task/")?.to_owned(), status(&value["status"])?))
+        }));
+        Self { tasks, known: remembered.contains_key("ours") }
+    }
+
+    pub(super) fn read(context: &Context) -> anyhow::Result<Self> {
+        let Some(places) = context.places()? else { return Ok(Self::of(&BTreeMap::new())) };
+        let records = store::tail(&places.journal(), usize::MAX);
+        Ok(Self::of(&workspace::remembered(&records, NAME)))
+    }
+
+    /// A file moves nothing by itself; one that the journal does not know yet may only be new.
+    pub(in super::super) fn status(&self, task: &Task) -> Status {
+        match self.tasks.get(task.id.as_str()) {
+            Some(status) => *status,
+            None if self.known && task.status == Status::Done => Status::New,
+            None => task.status,
+        }
+    }
+
+    /// A file that says this may belong to a task that stands elsewhere.
+    pub(super) fn may_differ(&self, said: Status) -> bool {
+        self.known && said == Status::Done
+    }
+}
+
+pub(super) fn to_json(path: &RelPath, task: &Task, status: Status) -> Value {
     json!({
-        "id": task.id, "title": task.title, "status": task.status, "priority": task.priority.word(),
+        "id": task.id, "title": task.title, "status": status, "file_status": task.status, "priority": task.priority.word(),
         "assignee": task.assignee, "created_at": task.created_at.to_rfc3339(), "dod_profile": task.dod_profile,
         "scope": task.scope, "labels": task.labels, "depends_on": task.depends_on,
         "context_files": task.context_files, "acceptance": task.acceptance, "constraints": task.constraints,

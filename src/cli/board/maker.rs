@@ -145,6 +145,7 @@ impl<'a> Maker<'a> {
                     missing.retain(|dep| **dep != id);
                 }
             });
+            missing.retain(|dep| !super::archive::has(&self.place.root, dep));
         }
         match missing.first() {
             Some(dep) => {

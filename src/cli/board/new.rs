@@ -1,16 +1,17 @@
 //! `agency task new` and `agency assign`: one more task file, with an id that nobody else gets.
 
 use super::super::context::Context;
-use super::super::exit::{Exit, Misused};
+use super::super::exit::{Exit, Misused, Refused};
 use super::super::show;
 use super::maker::Maker;
 use super::prompt::{Question, is_terminal};
 use super::{Place, task_id};
-use crate::protocol::board::names::{TaskId, is_agent};
+use crate::protocol::board::names::{PLAYWRIGHT, TaskId, is_agent, same_agent};
 use crate::protocol::board::profile;
 use crate::protocol::board::scope::{Scope, is_pattern};
 use crate::protocol::board::table::Status;
 use crate::protocol::board::task::{NewTask, Priority};
+use std::collections::BTreeSet;
 
 #[derive(clap::Args)]
 #[command(
@@ -84,6 +85,9 @@ pub(crate) struct Fields {
     /// The text under `## Notes`
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     notes: Option<String>,
+    /// The assignee is a person whom neither the configuration nor agency.json names
+    #[arg(long)]
+    force_assignee: bool,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -175,7 +179,12 @@ fn create(
     fields: Fields,
 ) -> anyhow::Result<Exit> {
     let json = fields.json;
-    let task = new_task(place, title, assignee, status, fields)?;
+    let who = Assignee::of(context, place, &assignee)?;
+    if who == Assignee::Unknown && is_agent(&assignee) && !fields.force_assignee {
+        return Err(unknown(context, place, &assignee)?.into());
+    }
+    let person = matches!(who, Assignee::Person | Assignee::Unknown);
+    let task = NewTask { person, ..new_task(place, title, assignee, status, fields)? };
     let (id, path) = Maker::open(context, place)?.make(&task)?;
     if json {
         show::json(&serde_json::json!({ "id": id, "path": path.as_str() }))?;
@@ -183,6 +192,47 @@ fn create(
         anstream::println!("{id}  {path}");
     }
     Ok(Exit::Fine)
+}
+
+/// Who an assignee is here (AG-37).
+#[derive(PartialEq)]
+enum Assignee {
+    /// An agent, or a name of the manifest's.
+    Known,
+    /// Somebody who has had tasks here.
+    Person,
+    Unknown,
+}
+
+impl Assignee {
+    fn of(context: &Context, place: &Place, name: &str) -> anyhow::Result<Self> {
+        let known = known_names(context, place)?;
+        let inbox = place.root.join(".kodingx/inbox");
+        Ok(if known.iter().any(|known| same_agent(known, name)) {
+            Self::Known
+        } else if is_agent(name) && inbox.join(name).is_dir() {
+            Self::Person
+        } else {
+            Self::Unknown
+        })
+    }
+}
+
+/// The agents of the configuration, its roles, and the names of agency.json.
+fn known_names(context: &Context, place: &Place) -> anyhow::Result<BTreeSet<String>> {
+    let config = context.config()?;
+    let roles = config.roles.keys().map(|seat| seat.as_str().to_owned());
+    let manifest = place.manifest.builders.iter().chain([&place.manifest.orchestrator]);
+    let names = config.agents.keys().chain(manifest).cloned();
+    Ok(names.chain(roles).chain([PLAYWRIGHT.to_owned()]).collect())
+}
+
+fn unknown(context: &Context, place: &Place, name: &str) -> anyhow::Result<Refused> {
+    let names: Vec<String> = known_names(context, place)?.into_iter().collect();
+    Ok(Refused(format!(
+        "`{name}` is neither an agent nor a person of this board. Known: {}. For a person: --force-assignee (AG-37)",
+        names.join(", ")
+    )))
 }
 
 fn new_task(
@@ -225,6 +275,7 @@ fn new_task(
         title: title.trim().to_owned(),
         priority: fields.priority.unwrap_or(USUAL_PRIORITY),
         assignee,
+        person: false,
         status,
         dod_profile,
         scope,

@@ -37,7 +37,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
         anstream::println!("{path}\n\n{}", show::plain(String::from_utf8_lossy(&text).trim_end()));
         return Ok(Exit::Fine);
     }
-    let report = report::parse(&text, &RelPath::new(path.clone())?)
+    let report = report::parse_in(&text, &RelPath::new(path.clone())?, place.manifest.zone)
         .map_err(|problems| refused(&problems))?;
     let status = match report.says {
         Says::ReadyForReview => "READY_FOR_REVIEW",

@@ -104,6 +104,9 @@ impl Runner {
             env: std::env::vars().filter(|(name, _)| !ours(name)).collect(),
             limits: Limits { silence_s: limit, wall_s: limit, ..Limits::default() },
             profile: None,
+            agent: None,
+            model: None,
+            price: None,
         }
     }
 
@@ -136,7 +139,9 @@ fn ran(folder: &Folder, command: &str, begun: Instant) -> Ran {
         Some(How::Exited(code)) => *code,
         Some(How::Signal(signal)) => 128 + signal,
         Some(How::Timeout(_)) => TIMED_OUT,
-        Some(How::Stopped(_) | How::Lost(_) | How::FailedToStart(_)) | None => NOT_RUN,
+        Some(How::Stopped(_) | How::Lost(_) | How::FailedToStart(_) | How::NotFound(_)) | None => {
+            NOT_RUN
+        }
     };
     let elapsed = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     let took = exit.map(|exit| exit.wall_ms).filter(|took| *took > 0).unwrap_or(elapsed);

@@ -4,6 +4,7 @@ use super::super::ask::tell;
 use super::super::context::Context;
 use super::super::exit::{Exit, Refused};
 use super::super::show;
+use super::inspect::Stands;
 use super::{Place, inspect, new, task_id};
 use crate::model::Verb as Asked;
 use crate::protocol::board::NAME;
@@ -47,6 +48,9 @@ pub(crate) enum Verb {
         after_help = "Example:\n  agency task request-changes T0007 --reason 'the totals of case 4 are wrong'"
     )]
     RequestChanges(Move),
+    /// Ask for a new audit of the work as it is now
+    #[command(after_help = "Example:\n  agency task audit T0007 --reason 'the risk is closed now'")]
+    Audit(Move),
     /// READY_FOR_REVIEW → DONE, with a report and our own passing verify
     #[command(after_help = "Example:\n  agency verify --task T0007 && agency task done T0007")]
     Done(Move),
@@ -80,6 +84,7 @@ pub(crate) fn run(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Show { id, json } => show_one(context, &id, json),
         Verb::Start(task) => act(context, "start", &task),
         Verb::RequestChanges(task) => act(context, "request-changes", &task),
+        Verb::Audit(task) => act(context, "audit", &task),
         Verb::Done(task) => act(context, "done", &task),
         Verb::Unblock(task) => act(context, "unblock", &task),
         Verb::Cancel(task) => act(context, "cancel", &task),
@@ -101,13 +106,19 @@ fn list(
     json: bool,
 ) -> anyhow::Result<Exit> {
     let place = Place::of(context)?;
+    let stands = Stands::read(context)?;
     let wanted = |found| status.is_none_or(|status| found == status);
-    let (mut tasks, problems) = inspect::tasks_that(&place.root, wanted);
+    let may_be = |found| wanted(found) || stands.may_differ(found);
+    let (mut tasks, problems) = inspect::tasks_that(&place.root, may_be);
+    tasks.retain(|(_, task)| wanted(stands.status(task)));
     tasks.retain(|(_, task)| assignee.is_none_or(|assignee| same_agent(&task.assignee, assignee)));
     tasks.sort_by(|(_, a), (_, b)| a.id.cmp(&b.id));
     if json {
         show::json(
-            &tasks.iter().map(|(path, task)| inspect::to_json(path, task)).collect::<Vec<Value>>(),
+            &tasks
+                .iter()
+                .map(|(path, task)| inspect::to_json(path, task, stands.status(task)))
+                .collect::<Vec<Value>>(),
         )?;
     } else {
         let mut table = show::table(&["id", "status", "prio", "assignee", "title"]);
@@ -115,7 +126,7 @@ fn list(
             let title = show::plain(&task.title);
             let row = [
                 task.id.as_str(),
-                task.status.word(),
+                stands.status(task).word(),
                 task.priority.word(),
                 &task.assignee,
                 &title,
@@ -123,6 +134,10 @@ fn list(
             table.add_row(row);
         }
         anstream::println!("{table}");
+    }
+    for (path, task) in tasks.iter().filter(|(_, task)| stands.status(task) != task.status) {
+        let (said, stands) = (task.status.word(), stands.status(task).word());
+        anstream::eprintln!("{}: `{path}` says {said}; the task is {stands} (AG-11)", task.id);
     }
     for problem in &problems {
         anstream::eprintln!("refused: {problem}");
@@ -135,7 +150,8 @@ fn show_one(context: &Context, id: &TaskId, json: bool) -> anyhow::Result<Exit> 
     let (path, task) = place.task(id)?;
     let reports = inspect::reports(&place.root, id);
     if json {
-        let mut value = inspect::to_json(&path, &task);
+        let status = Stands::read(context)?.status(&task);
+        let mut value = inspect::to_json(&path, &task, status);
         value["reports"] = json!(reports);
         value["body"] = json!(task.body);
         show::json(&value)?;

@@ -9,11 +9,12 @@ use super::super::show;
 use super::prompt::{Question, is_terminal};
 use super::runner::Runner;
 use super::{Place, bytes, task_id};
-use crate::model::Verb;
+use crate::model::{CommitId, Verb};
 use crate::protocol::board::NAME;
 use crate::protocol::board::artifact::{Artifact, Passed};
 use crate::protocol::board::names::TaskId;
 use crate::protocol::board::state;
+use crate::{store, workspace};
 use look::Look;
 use std::time::Duration;
 
@@ -69,10 +70,14 @@ pub(crate) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
     let overrule = if args.overrule { Some(Overrule::ask(&place, args)?) } else { None };
     let runs =
         context.state_dir()?.path().join(format!("verify-{}", uuid::Uuid::new_v4().simple()));
+    let base = began_at(context, &args.task)?;
     let (artifact, approver) = runtime()?.block_on(async {
-        let look = Look::at(&place, &task).await?;
+        let look = Look::at(&place, &task, base.clone()).await?;
         let approver = match &overrule {
-            Some(_) => approver(args, look.owner().await?)?,
+            Some(_) => {
+                look.refuse_blocking(&task).await?;
+                approver(args, look.owner().await?)?
+            }
             None => None,
         };
         let runner = Runner::new(&place.root, runs, args.timeout)?;
@@ -99,6 +104,16 @@ pub(crate) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
         anstream::println!("{answer}");
     }
     Ok(if artifact.result == Passed::Pass || args.overrule { Exit::Fine } else { Exit::Finding })
+}
+
+/// The commit at which a person began this task, as our journal has it.
+fn began_at(context: &Context, id: &TaskId) -> anyhow::Result<Option<CommitId>> {
+    let Some(places) = context.places()? else { return Ok(None) };
+    let records = store::tail(&places.journal(), usize::MAX);
+    let remembered = workspace::remembered(&records, NAME);
+    let task = remembered.get(&format!("task/{id}"));
+    let base = task.and_then(|task| task["hand"]["base"].as_str());
+    Ok(base.map(CommitId::new))
 }
 
 /// What an override must say (§20.2).
@@ -189,7 +204,9 @@ fn say(args: &Args, artifact: &Artifact) {
     }
     let blocking = check.is_some_and(|check| !check.blocking_risks.is_empty());
     let failed = artifact.commands.iter().any(|ran| ran.exit_code != 0);
+    let warned = check.is_some_and(|check| !check.override_required.is_empty());
     let word = match (artifact.result, blocking && !failed) {
+        (Passed::Pass, _) if warned => "WARN (an open P1 risk: DONE needs --override)",
         (Passed::Pass, _) => "PASS",
         (Passed::Fail, true) => "FAIL (blocking risk)",
         (Passed::Fail, false) => "FAIL",

@@ -2,10 +2,15 @@
 
 use super::super::board::archive;
 use super::{Finding, Look};
-use crate::model::RelPath;
-use crate::protocol::board::FILE_MAX;
+use crate::model::{Digest, RelPath};
 use crate::protocol::board::adapters::{AIDER_CONFIG, Tool};
-use crate::protocol::board::check::{Files, check as judge};
+use crate::protocol::board::check::{Files, Journal, check as judge};
+use crate::protocol::board::names::TaskId;
+use crate::protocol::board::state::State;
+use crate::protocol::board::table::Status;
+use crate::protocol::board::{FILE_MAX, NAME};
+use serde::Deserialize as _;
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// History, which was judged when it was the present.
@@ -31,13 +36,43 @@ pub(super) fn check(look: &Look) -> Vec<Finding> {
     for path in Tool::ALL.map(Tool::file).into_iter().chain(others) {
         read(look, &RelPath::fixed(path), &mut files, &mut findings);
     }
-    for item in judge(&files, &folders, &archive::ids(&look.root)) {
+    let journal = journal(look);
+    for item in judge(&files, &folders, &archive::ids(&look.root), journal.as_ref()) {
         let mark = if item.problems.is_empty() { "✓" } else { "✗" };
         anstream::eprintln!("{mark} {}", item.what);
         findings
             .extend(item.problems.into_iter().map(|(file, problem)| Finding::new(file, problem)));
     }
     findings
+}
+
+/// What our journal says of this board; `None` where it knows nothing of it.
+fn journal(look: &Look) -> Option<Journal> {
+    let remembered = look.remembered(NAME);
+    remembered.get("ours")?;
+    let mut journal = Journal {
+        state: remembered.get("state").and_then(|state| State::deserialize(state).ok()),
+        ..Journal::default()
+    };
+    let adopted = remembered.get("adopted").and_then(Value::as_object).into_iter().flatten();
+    let moved = remembered
+        .iter()
+        .filter_map(|(name, value)| Some((name.strip_prefix("task/")?, &value["status"])));
+    for (id, status) in adopted.map(|(id, status)| (id.as_str(), status)).chain(moved) {
+        let status = status.as_str().and_then(Status::parse);
+        journal.stands.extend(TaskId::parse(id).zip(status));
+    }
+    for task in remembered.iter().filter(|(name, _)| name.starts_with("task/")).map(|(_, v)| v) {
+        let papers = task["papers"].as_object().into_iter().flatten();
+        let papers = papers.map(|(path, digest)| (path.as_str(), digest));
+        let artifact = &task["verified"]["artifact"];
+        let last = artifact["path"].as_str().map(|path| (path, &artifact["digest"]));
+        let artifacts = papers.chain(last).filter(|(path, _)| path.ends_with(".verify.json"));
+        journal.artifacts.extend(artifacts.filter_map(|(path, digest)| {
+            Some((path.to_owned(), Digest::deserialize(digest).ok()?))
+        }));
+    }
+    Some(journal)
 }
 
 /// What lies in a folder; a link is a file that no safe read accepts.

@@ -4,7 +4,8 @@ use super::super::context::Context;
 use super::Check;
 use super::machine::on_path;
 use crate::config::{Config, Profile, Start};
-use crate::run::profile;
+use crate::model::Access;
+use crate::run::profile::{self, Options};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -43,7 +44,52 @@ fn check(context: &Context, config: &Config, name: &str) -> Check {
     };
     let version = version(&program).unwrap_or_else(|| "version unknown".to_owned());
     let check = Check::fine(name, format!("{version} ({})", program.display()));
-    if is_signed_in(context, *profile) { check } else { check.hint(sign_in(*profile)) }
+    let proven = profile::proven(*profile);
+    if !is_signed_in(context, *profile) {
+        check.hint(sign_in(*profile))
+    } else if *profile == Profile::Gemini && !has_key(context, GEMINI_KEYS) {
+        check.hint(GEMINI_ENDED)
+    } else if numbers(&version) > numbers(proven) {
+        check.hint(&format!(
+            "newer than {proven}, the version that this profile was tried with; if a run ends oddly, look at `agency logs RUN`"
+        ))
+    } else {
+        check
+    }
+}
+
+/// `2.1.326 (Claude Code)`, `codex-cli 0.169.0`: the first word of numbers.
+fn numbers(version: &str) -> Option<Vec<u64>> {
+    let words = version.split([' ', 'v']);
+    let mut found = words.filter_map(|word| {
+        word.split('.').map(|part| part.parse().ok()).collect::<Option<Vec<u64>>>()
+    });
+    found.find(|numbers| numbers.len() > 1)
+}
+
+/// SU-12: how the agent of each seat is started.
+pub(super) fn seats(config: &Config) -> Vec<Check> {
+    let seats = config.roles.iter().filter_map(|(seat, name)| {
+        let agent = config.agents.get(name)?;
+        let line = match &agent.start {
+            Start::Command(command) => command.join(" "),
+            Start::Profile(profile) => {
+                let looks = seat.as_str() == "auditor";
+                let options = Options {
+                    access: if looks { Access::ReadOnly } else { Access::Write },
+                    budget_usd: agent.cost_per_run_usd,
+                    model: agent.model.clone(),
+                    args: agent.args.clone(),
+                    permissions: agent.permissions,
+                    allow: config.review_loop.gates.clone(),
+                    ..Options::default()
+                };
+                profile::launch(*profile, &options).argv_template.join(" ")
+            }
+        };
+        Some(Check::fine(seat.as_str(), format!("{name}: {line}")))
+    });
+    seats.collect()
 }
 
 fn version(program: &Path) -> Option<String> {
@@ -70,6 +116,13 @@ fn finish(mut child: Child) -> Option<String> {
     None
 }
 
+const GEMINI_KEYS: &[&str] = &["GEMINI_API_KEY", "GOOGLE_API_KEY"];
+const GEMINI_ENDED: &str = "Gemini CLI no longer serves free, Pro and Ultra accounts (since June 2026): set GEMINI_API_KEY or use an enterprise account, or give the seat to another agent, such as `roles: { auditor: codex }`";
+
+fn has_key(context: &Context, keys: &[&str]) -> bool {
+    keys.iter().any(|key| context.env.get(key).is_some_and(|value| !value.is_empty()))
+}
+
 /// A key in the environment, or the file that a sign-in leaves. Whether it still counts only the provider knows.
 fn is_signed_in(context: &Context, profile: Profile) -> bool {
     let (keys, file): (&[&str], &str) = match profile {
@@ -78,15 +131,14 @@ fn is_signed_in(context: &Context, profile: Profile) -> bool {
             ".claude/.credentials.json",
         ),
         Profile::Codex => (&["OPENAI_API_KEY", "CODEX_API_KEY"], ".codex/auth.json"),
-        Profile::Gemini => (&["GEMINI_API_KEY", "GOOGLE_API_KEY"], ".gemini/oauth_creds.json"),
+        Profile::Gemini => (GEMINI_KEYS, ".gemini/oauth_creds.json"),
         Profile::Aider => (
             &["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "AIDER_API_KEY"],
             ".aider.conf.yml",
         ),
     };
     let home = context.env.get("HOME").map(PathBuf::from);
-    keys.iter().any(|key| context.env.get(key).is_some_and(|value| !value.is_empty()))
-        || home.is_some_and(|home| home.join(file).is_file())
+    has_key(context, keys) || home.is_some_and(|home| home.join(file).is_file())
 }
 
 fn sign_in(profile: Profile) -> &'static str {
@@ -98,8 +150,32 @@ fn sign_in(profile: Profile) -> &'static str {
             "no sign-in found: run `codex login` once, or set OPENAI_API_KEY for the daemon"
         }
         Profile::Gemini => {
-            "no sign-in found: run `gemini` once, or set GEMINI_API_KEY for the daemon"
+            "no key found: set GEMINI_API_KEY for the daemon (the sign-in with free, Pro and Ultra accounts ended in June 2026), or give the seat to another agent"
         }
         Profile::Aider => "no key found: set the key of your provider for the daemon",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        assert_eq!(numbers("2.1.326 (Claude Code)"), Some(vec![2, 1, 326]));
+        assert_eq!(numbers("codex-cli 0.169.0"), Some(vec![0, 169, 0]));
+        assert_eq!(numbers("aider 0.86.2"), Some(vec![0, 86, 2]));
+        assert!(numbers("2.10.0") > numbers("2.9.9"));
+        assert_eq!(numbers("version unknown"), None);
+    }
+
+    // covers: SU-12
+    #[test]
+    fn each_seat_has_its_command_line() {
+        let yaml = "agents: { codex: { model: m-1, permissions: full } }\n";
+        let config = Config::parse(yaml.as_bytes(), &crate::config::Env::default()).unwrap();
+        let found: Vec<String> = seats(&config).into_iter().map(|check| check.found).collect();
+        let reviewer = "codex: codex exec --json -s danger-full-access -m m-1 -- {prompt}";
+        assert!(found.iter().any(|line| line == reviewer), "{found:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::exit::Misused;
 use crate::clock;
-use crate::model::{FileState, RelPath};
+use crate::model::{FileState, RelPath, without_bom};
 use crate::protocol::handoff::state;
 use crate::protocol::handoff::table::{self, Kind, Side, Who};
 use crate::read;
@@ -56,7 +56,8 @@ pub(super) fn document(
     if let Some(file) = &args.file {
         let wrong = |why: String| Misused(format!("`{}` is no message: {why}", file.display()));
         let bytes = std::fs::read(file).map_err(|error| wrong(error.to_string()))?;
-        return Ok(serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?);
+        return Ok(serde_json::from_slice(without_bom(&bytes))
+            .map_err(|error| wrong(error.to_string()))?);
     }
     let word = args.kind.as_deref().unwrap_or_default();
     let kind = Kind::parse(word)
@@ -108,7 +109,9 @@ fn shared(root: &Path) -> Map<String, Value> {
     let path = RelPath::fixed(state::PATH);
     let reading = read::read(root, &path, state::LIMIT, clock::now());
     match reading.map(|reading| reading.state) {
-        Ok(FileState::Whole(file)) => serde_json::from_slice(&file.bytes).unwrap_or_default(),
+        Ok(FileState::Whole(file)) => {
+            serde_json::from_slice(without_bom(&file.bytes)).unwrap_or_default()
+        }
         _ => Map::new(),
     }
 }

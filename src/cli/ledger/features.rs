@@ -5,7 +5,7 @@ use super::{Trouble, comma_list, finish, json_argument, only, say_json, warn};
 use crate::cli::exit::Exit;
 use crate::clock;
 use crate::protocol::ledger::Features;
-use crate::protocol::ledger::features::{Kind, id, passes};
+use crate::protocol::ledger::features::{Feature, Kind};
 use crate::protocol::ledger::json::raw;
 use crate::protocol::ledger::words::AgentType;
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ fn act(args: &Args) -> Result<(), Trouble> {
         Verb::NextCandidates { count } => next_candidates(place, *count),
         Verb::Get { id } => {
             let features = place.read::<Features>()?;
-            say_json(features.get(id).ok_or_else(|| not_found(id))?);
+            say_json(features.get(id).ok_or_else(|| not_found(id))?.value());
             Ok(())
         }
         Verb::Pass { id } => pass(place, id),
@@ -116,7 +116,7 @@ fn act(args: &Args) -> Result<(), Trouble> {
         }
         Verb::DebtCount {} => {
             let features = place.read::<Features>()?;
-            let debt = features.pending().filter(|feature| Kind::of(feature) == Kind::Debt).count();
+            let debt = features.pending().filter(|feature| feature.kind() == Kind::Debt).count();
             anstream::println!("{debt}");
             Ok(())
         }
@@ -127,6 +127,16 @@ fn not_found(id: &str) -> Trouble {
     Trouble::new(format!("Feature {id} not found"))
 }
 
+/// `#3` names an entry by its place, for reading only.
+fn not_markable(features: &Features, id: &str) -> Trouble {
+    match features.get(id) {
+        Some(_) => Trouble::new(format!(
+            "entry {id} of feature_list.json has no id; \"agency ledger adopt\" writes ids (LG-17)"
+        )),
+        None => not_found(id),
+    }
+}
+
 fn kind_named(word: &str) -> Result<Kind, Trouble> {
     let said = || Trouble::new(format!("Type must be FEAT, BUG, or DEBT, got: {word}"));
     Kind::parse(word).ok_or_else(said)
@@ -135,9 +145,9 @@ fn kind_named(word: &str) -> Result<Kind, Trouble> {
 fn next(place: &Place, kind: Option<&str>) -> Result<(), Trouble> {
     let kind = kind.map(kind_named).transpose()?;
     let features = place.read::<Features>()?;
-    let wanted = |feature: &&Value| kind.is_none_or(|kind| Kind::of(feature) == kind);
+    let wanted = |feature: &Feature<'_>| kind.is_none_or(|kind| feature.kind() == kind);
     match (features.pending().find(wanted), kind) {
-        (Some(feature), _) => say_json(feature),
+        (Some(feature), _) => say_json(feature.value()),
         (None, None) => anstream::eprintln!("{DONE}"),
         (None, Some(kind)) => {
             anstream::eprintln!("NO_MORE_{0}: All {0}s are passing!", kind.word());
@@ -148,7 +158,7 @@ fn next(place: &Place, kind: Option<&str>) -> Result<(), Trouble> {
 
 fn next_candidates(place: &Place, count: usize) -> Result<(), Trouble> {
     let features = place.read::<Features>()?;
-    let pending: Vec<&Value> = features.pending().collect();
+    let pending: Vec<&Value> = features.pending().map(Feature::value).collect();
     if pending.is_empty() {
         anstream::eprintln!("{DONE}");
         return Ok(());
@@ -166,12 +176,15 @@ fn next_candidates(place: &Place, count: usize) -> Result<(), Trouble> {
 fn pass(place: &Place, id: &str) -> Result<(), Trouble> {
     only(&[AgentType::Review], "mark a feature as passing")?;
     let fresh = place.change(|features: &mut Features| {
-        features.pass(id, clock::now().wall).ok_or_else(|| not_found(id))
+        let passed = features.pass(id, clock::now().wall);
+        passed.ok_or_else(|| not_markable(features, id))
     })?;
     if !fresh {
         warn(&format!("Feature {id} is already passing"));
     }
-    place.recount()?;
+    if fresh {
+        place.recount()?;
+    }
     anstream::println!("SUCCESS: Feature {id} marked as PASSING");
     Ok(())
 }
@@ -183,6 +196,9 @@ fn pass_batch(place: &Place, ids: &[String]) -> Result<(), Trouble> {
         if !missing.is_empty() {
             return Err(Trouble::new(format!("Features not found: {}", missing.join(", "))));
         }
+        if let Some(id) = ids.iter().find(|id| features.get(id).is_some_and(|f| !f.has_id())) {
+            return Err(not_markable(features, id));
+        }
         let now = clock::now().wall;
         let fresh = |id: &&String| features.pass(id, now) == Some(true);
         Ok::<(Vec<&String>, Vec<&String>), _>(ids.iter().partition(fresh))
@@ -191,7 +207,9 @@ fn pass_batch(place: &Place, ids: &[String]) -> Result<(), Trouble> {
     if !already.is_empty() {
         warn(&format!("Already passing: {}", joined(&already)));
     }
-    place.recount()?;
+    if !passed.is_empty() {
+        place.recount()?;
+    }
     anstream::println!("SUCCESS: Marked {} features as PASSING: {}", passed.len(), joined(&passed));
     Ok(())
 }
@@ -199,7 +217,8 @@ fn pass_batch(place: &Place, ids: &[String]) -> Result<(), Trouble> {
 fn fail(place: &Place, id: &str, reason: &str) -> Result<(), Trouble> {
     only(&[AgentType::Implement], "mark a feature as failing")?;
     place.change(|features: &mut Features| {
-        if features.fail(id, reason, clock::now().wall) { Ok(()) } else { Err(not_found(id)) }
+        let failed = features.fail(id, reason, clock::now().wall);
+        failed.then_some(()).ok_or_else(|| not_markable(features, id))
     })?;
     place.recount()?;
     anstream::println!("SUCCESS: Feature {id} marked as FAILING - {reason}");
@@ -216,17 +235,17 @@ fn append(place: &Place, entries: &str, source: Option<&str>) -> Result<(), Trou
 
 /// What is open of each kind, and what passes, in the order of the file.
 struct Sorted<'a> {
-    bugs: Vec<&'a Value>,
-    debt: Vec<&'a Value>,
-    features: Vec<&'a Value>,
-    passing: Vec<&'a Value>,
+    bugs: Vec<Feature<'a>>,
+    debt: Vec<Feature<'a>>,
+    features: Vec<Feature<'a>>,
+    passing: Vec<Feature<'a>>,
 }
 
 fn sorted(features: &Features) -> Sorted<'_> {
     let mut sorted = Sorted { bugs: vec![], debt: vec![], features: vec![], passing: vec![] };
     for feature in features.all() {
-        let group = match Kind::of(feature) {
-            _ if passes(feature) => &mut sorted.passing,
+        let group = match feature.kind() {
+            _ if feature.passes() => &mut sorted.passing,
             Kind::Bug => &mut sorted.bugs,
             Kind::Debt => &mut sorted.debt,
             Kind::Feature => &mut sorted.features,
@@ -239,7 +258,7 @@ fn sorted(features: &Features) -> Sorted<'_> {
 fn list(place: &Place) -> Result<(), Trouble> {
     let features = place.read::<Features>()?;
     if place.json {
-        say_json(&json!(features.all()));
+        say_json(&features.all().map(|feature| feature.value().clone()).collect());
         return Ok(());
     }
     let Sorted { bugs, debt, features, passing } = sorted(&features);
@@ -253,10 +272,12 @@ fn list(place: &Place) -> Result<(), Trouble> {
     for (heading, group, state) in sections.iter().filter(|(_, group, _)| !group.is_empty()) {
         anstream::println!("{heading}");
         for feature in group.iter() {
-            let source =
-                feature.get("source_review").map(|review| format!(" (from {})", raw(review)));
+            let source = feature
+                .value()
+                .get("source_review")
+                .map(|review| format!(" (from {})", raw(review)));
             let source = source.unwrap_or_default();
-            anstream::println!("{}: {} [{state}]{source}", id(feature), raw(&feature["name"]));
+            anstream::println!("{}: {} [{state}]{source}", feature.id(), feature.label());
         }
         anstream::println!();
     }
@@ -270,18 +291,17 @@ fn list(place: &Place) -> Result<(), Trouble> {
 fn stats(place: &Place) -> Result<(), Trouble> {
     let features = place.read::<Features>()?;
     let count = |kind: Kind| {
-        let of_kind = features.all().iter().filter(|feature| Kind::of(feature) == kind);
-        let (passing, open): (Vec<&Value>, Vec<&Value>) =
-            of_kind.partition(|feature| passes(feature));
+        let of_kind = features.all().filter(|feature| feature.kind() == kind);
+        let (passing, open): (Vec<_>, Vec<_>) = of_kind.partition(|feature| feature.passes());
         (passing.len(), passing.len() + open.len())
     };
     let [feature, bug, debt] = Kind::ALL.map(count);
-    let (passing, total) = (feature.0 + bug.0 + debt.0, features.all().len());
+    let (passing, total) = (feature.0 + bug.0 + debt.0, features.len());
     let next = features.pending().next();
     if place.json {
         let pair = |(passing, total): (usize, usize)| json!({"passing": passing, "total": total});
         say_json(&json!({"features": pair(feature), "bugs": pair(bug), "tech_debt": pair(debt),
-            "total": pair((passing, total)), "next": next.map(id)}));
+            "total": pair((passing, total)), "next": next.map(Feature::id)}));
         return Ok(());
     }
     anstream::println!("Features: {}/{} passing", feature.0, feature.1);
@@ -291,10 +311,10 @@ fn stats(place: &Place) -> Result<(), Trouble> {
         "Total: {passing}/{total} ({}%)",
         (100 * passing).checked_div(total).unwrap_or(0)
     );
-    let note = next.map(|feature| match Kind::of(feature) {
-        Kind::Bug => format!("{} (bug - priority)", id(feature)),
-        Kind::Debt => format!("{} (tech debt)", id(feature)),
-        Kind::Feature => id(feature).to_owned(),
+    let note = next.map(|feature| match feature.kind() {
+        Kind::Bug => format!("{} (bug - priority)", feature.id()),
+        Kind::Debt => format!("{} (tech debt)", feature.id()),
+        Kind::Feature => feature.id(),
     });
     anstream::println!("Next: {}", note.as_deref().unwrap_or("All done!"));
     Ok(())

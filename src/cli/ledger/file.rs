@@ -4,7 +4,7 @@ use super::Trouble;
 use crate::clock;
 use crate::git::{Peeked, peek};
 use crate::model::{FileState, RelPath};
-use crate::protocol::ledger::{Document, FILE_MAX, Features, Progress};
+use crate::protocol::ledger::{Document, FILE_MAX, Features, Progress, Reviews};
 use crate::{read, store};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const WAIT: Duration = Duration::from_secs(60);
 const COPIES_MAX: u32 = 999;
 
 #[derive(clap::Args)]
-pub(super) struct Place {
+pub(in crate::cli) struct Place {
     /// The file itself (default: its usual name in the state directory)
     #[arg(long, short = 'f', global = true, value_name = "FILE")]
     file: Option<PathBuf>,
@@ -105,23 +105,24 @@ impl Place {
         Ok(name)
     }
 
-    /// LG-13: after the features changed, the counts in `progress.json` follow, where there is one.
+    /// LG-13, LG-16: after the features or the reviews changed, counts and time in `progress.json` follow, where there is one.
     pub(super) fn recount(&self) -> Result<(), Trouble> {
         let beside = Self { file: None, agent_state_dir: Some(self.dir()), json: false };
-        if beside.beside::<Progress>().is_none() || beside.beside::<Features>().is_none() {
+        if beside.beside::<Progress>().is_none() {
             return Ok(());
         }
         beside.change(|progress: &mut Progress| {
             if let Some(features) = beside.beside::<Features>() {
-                progress.count(&features);
+                progress.count(&features, beside.beside::<Reviews>().as_ref());
             }
+            progress.touch(clock::now().wall);
             Ok(())
         })
     }
 }
 
 /// The file that `--force` replaces stays beside the new one, under the first free name.
-fn keep_copy(dir: &Path, name: &RelPath, bytes: &[u8]) -> Result<(), Trouble> {
+pub(super) fn keep_copy(dir: &Path, name: &RelPath, bytes: &[u8]) -> Result<(), Trouble> {
     let trouble = |copy: &Path, error: std::io::Error| {
         Trouble::ours(format!("cannot keep a copy of {name} as `{}`: {error}", copy.display()))
     };

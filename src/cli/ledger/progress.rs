@@ -1,13 +1,14 @@
 //! `agency progress`: the project's state and its sessions.
 
 use super::file::{Over, Place};
-use super::{Trouble, comma_list, finish, say_json, warn};
+use super::{Trouble, comma_list, commits, finish, say_json, warn};
 use crate::cli::exit::Exit;
 use crate::clock;
+use crate::git::Peeked;
 use crate::protocol::ledger::json::{self, raw};
 use crate::protocol::ledger::progress::{ReviewType, SessionDraft, Set};
 use crate::protocol::ledger::words::{AgentType, Outcome};
-use crate::protocol::ledger::{Features, Progress};
+use crate::protocol::ledger::{Features, Progress, Reviews};
 use serde_json::{Value, json};
 
 /// The ledger's progress.json: where the project stands, and every session
@@ -29,10 +30,12 @@ enum Verb {
         after_help = "Example:\n  agency progress init --project-name Shop --feature-count 50"
     )]
     Init {
+        /// Default: the name in feature_list.json
         #[arg(long, short = 'n')]
-        project_name: String,
+        project_name: Option<String>,
+        /// Default: the number of entries in feature_list.json
         #[arg(long, short = 'c')]
-        feature_count: u64,
+        feature_count: Option<u64>,
         /// Also over a progress.json that is there; never over another file of that name
         #[arg(long)]
         force: bool,
@@ -99,7 +102,7 @@ struct AddSession {
     /// Features that were touched, by comma
     #[arg(long)]
     features: Option<String>,
-    /// `hash:message`, any number of them
+    /// `hash:message`, any number of them; default: what git has from --commit-from on
     #[arg(long, num_args = 0..)]
     commits: Vec<String>,
     #[arg(long)]
@@ -127,7 +130,7 @@ fn act(args: &Args) -> Result<(), Trouble> {
     match &args.verb {
         Verb::Init { project_name, feature_count, force } => {
             let over = if *force { Over::Anything } else { Over::Nothing };
-            init(place, project_name, *feature_count, over)
+            init(place, project_name.as_deref(), *feature_count, over)
         }
         Verb::GetStatus { field } => get_status(place, field.as_deref()),
         Verb::GetSession { session_id, field } => get_session(place, *session_id, field.as_deref()),
@@ -146,14 +149,34 @@ fn act(args: &Args) -> Result<(), Trouble> {
     }
 }
 
-fn init(place: &Place, name: &str, features: u64, over: Over) -> Result<(), Trouble> {
+fn init(
+    place: &Place,
+    name: Option<&str>,
+    features: Option<u64>,
+    over: Over,
+) -> Result<(), Trouble> {
+    let list = place.beside::<Features>();
+    let listed = list.as_ref().and_then(Features::project_name);
+    let name = name.or(listed).ok_or_else(|| not_given("--project-name", "gives no name"))?;
+    let features = features.or_else(|| list.as_ref().map(|list| list.len() as u64));
+    let features = features.ok_or_else(|| not_given("--feature-count", "is not there"))?;
     let head = place.git().and_then(|git| git.head);
     let head = head.as_ref().map(|commit| commit.as_str());
-    let progress = Progress::new(name, features, head, clock::now().wall);
+    let mut progress = Progress::new(name, features, head, clock::now().wall);
+    if list.is_some() {
+        count(place, &mut progress);
+    }
     let file = place.create(&progress, over)?;
     anstream::println!("SUCCESS: Initialized {file}");
     say_json(progress.value());
     Ok(())
+}
+
+fn not_given(option: &str, why: &str) -> Trouble {
+    Trouble {
+        exit: Exit::Usage,
+        lines: vec![format!("{option} is needed: feature_list.json {why}")],
+    }
 }
 
 fn get_status(place: &Place, field: Option<&str>) -> Result<(), Trouble> {
@@ -195,25 +218,27 @@ fn get_session(place: &Place, id: i64, field: Option<&str>) -> Result<(), Troubl
 fn add_session(place: &Place, given: &AddSession) -> Result<(), Trouble> {
     let (agent, outcome) = (agent_named(&given.agent_type)?, outcome_named(&given.outcome)?);
     let next = given.next_phase.as_deref().map(phase_named).transpose()?.or(agent.next(outcome));
+    let git = place.git();
+    let (commits, commit_to) = commits_of(given, git.as_ref());
     let draft = SessionDraft {
         agent,
         outcome,
         summary: given.summary.clone(),
         features: comma_list(given.features.as_deref()),
-        commits: given.commits.iter().map(|commit| hash_and_message(commit)).collect(),
+        commits,
         commit_from: given.commit_from.clone(),
-        commit_to: given.commit_to.clone(),
+        commit_to,
         started_at: given.started_at.clone(),
     };
-    let git = place.git();
     let session = place.change(|progress: &mut Progress| {
         let now = clock::now().wall;
         let session = progress.add_session(draft, now)?;
         if let Some(next) = next {
             progress.set_phase(next);
         }
-        progress.set_feature(&Set::typed(given.current_feature.as_deref()));
-        progress.set_branch(&Set::branch(given.current_branch.as_deref()));
+        let current = Current::after(agent, outcome, given, git.as_ref());
+        progress.set_feature(&current.feature);
+        progress.set_branch(&current.branch);
         progress.set_head(git.as_ref().and_then(|git| git.head.as_ref()).map(|head| head.as_str()));
         count(place, progress);
         progress.touch(now);
@@ -222,6 +247,57 @@ fn add_session(place: &Place, given: &AddSession) -> Result<(), Trouble> {
     anstream::println!("SUCCESS: Added session {}", session["session_id"]);
     say_json(&session);
     Ok(())
+}
+
+/// What was typed; else, with `--commit-from`, what git has from there on.
+fn commits_of(given: &AddSession, git: Option<&Peeked>) -> (Vec<(String, String)>, Option<String>) {
+    let typed = given.commits.iter().map(|commit| hash_and_message(commit)).collect::<Vec<_>>();
+    let Some((from, git)) = given.commit_from.as_deref().zip(git).filter(|_| typed.is_empty())
+    else {
+        return (typed, given.commit_to.clone());
+    };
+    let commits = commits::between(git, from, given.commit_to.as_deref()).unwrap_or_else(|error| {
+        warn(&format!("the commits are not recorded: {error:#}"));
+        Vec::new()
+    });
+    let last = commits.last().map(|(hash, _)| hash.clone());
+    (commits, given.commit_to.clone().or(last))
+}
+
+/// What the status says after a session by hand: what was typed, else what follows from the session and from git (LG-16).
+struct Current {
+    feature: Set,
+    branch: Set,
+}
+
+impl Current {
+    fn after(agent: AgentType, outcome: Outcome, given: &AddSession, git: Option<&Peeked>) -> Self {
+        let typed = Self {
+            feature: Set::typed(given.current_feature.as_deref()),
+            branch: Set::branch(given.current_branch.as_deref()),
+        };
+        let follows = match (agent, outcome) {
+            (_, Outcome::Error) => Self { feature: Set::Keep, branch: Set::Keep },
+            // The feature is merged or goes back to the queue.
+            (AgentType::Review, Outcome::Success | Outcome::Rejected)
+            | (AgentType::Initializer | AgentType::Architecture, _) => {
+                Self { feature: Set::Null, branch: Set::Null }
+            }
+            (AgentType::Implement | AgentType::Fix | AgentType::Review, _) => {
+                let features = comma_list(given.features.as_deref());
+                let branch = git.and_then(|git| git.branch.as_deref());
+                Self {
+                    feature: Set::typed(features.first().map(String::as_str)),
+                    branch: Set::branch(branch),
+                }
+            }
+        };
+        let or = |typed: Set, follows: Set| if typed == Set::Keep { follows } else { typed };
+        Self {
+            feature: or(typed.feature, follows.feature),
+            branch: or(typed.branch, follows.branch),
+        }
+    }
 }
 
 fn update_status(
@@ -258,7 +334,7 @@ fn update_status(
 /// LG-13. The folder is locked, so what lies beside is what will be there when we are done.
 fn count(place: &Place, progress: &mut Progress) {
     if let Some(features) = place.beside::<Features>() {
-        progress.count(&features);
+        progress.count(&features, place.beside::<Reviews>().as_ref());
     }
 }
 

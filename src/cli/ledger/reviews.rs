@@ -5,6 +5,7 @@ use super::progress::agent_named;
 use super::{Trouble, comma_list, finish, json_argument, only, say_json, warn};
 use crate::cli::exit::Exit;
 use crate::clock;
+use crate::protocol::ledger::counts::Counts;
 use crate::protocol::ledger::cycles::{FIX_MAX, Subject, attempts};
 use crate::protocol::ledger::json::{self, raw};
 use crate::protocol::ledger::progress::short;
@@ -216,7 +217,7 @@ fn add_review(place: &Place, given: &AddReview) -> Result<(), Trouble> {
     }
     let (features, feature_id) = (place.beside::<Features>(), given.feature_id.clone());
     let feature = feature_id.as_ref().zip(features.as_ref()).and_then(|(id, list)| list.get(id));
-    let name = feature.and_then(|feature| feature.get("name")?.as_str().map(str::to_owned));
+    let name = feature.map(|feature| feature.label().to_owned()).filter(|name| !name.is_empty());
     let draft = ReviewDraft {
         agent,
         feature_id: feature_id.filter(|id| !matches!(id.as_str(), "" | "null")),
@@ -233,13 +234,15 @@ fn add_review(place: &Place, given: &AddReview) -> Result<(), Trouble> {
             .transpose()?,
         metrics: optional(json_argument("--metrics", given.metrics.as_deref())?),
         trigger: given.trigger.clone(),
-        features_completed: features.map(|list| list.counts().completed),
+        features_completed: features
+            .map(|list| Counts::of(&list, place.beside::<Reviews>().as_ref()).completed),
         commit_from: given.commit_from.clone(),
         commit_to: given.commit_to.clone(),
         range_description: given.range_description.clone(),
     };
     let review =
         place.change(|reviews: &mut Reviews| Ok(reviews.add_review(draft, clock::now().wall)?))?;
+    place.recount()?;
     anstream::println!("SUCCESS: Added review R{}", review["review_id"]);
     say_json(&review);
     Ok(())
@@ -249,6 +252,7 @@ fn add_fix(place: &Place, draft: FixDraft) -> Result<(), Trouble> {
     check_commits(place, &draft.issues_fixed)?;
     let fix =
         place.change(|reviews: &mut Reviews| Ok(reviews.add_fix(draft, clock::now().wall)?))?;
+    place.recount()?;
     anstream::println!("SUCCESS: Added fix F{}", fix["fix_id"]);
     say_json(&fix);
     Ok(())
@@ -323,7 +327,10 @@ fn get_fix_count(place: &Place, id: &str) -> Result<(), Trouble> {
     anstream::println!("FIX_COUNT: {count}");
     anstream::println!("REMAINING: {remaining}");
     match remaining {
-        0 => anstream::println!("ERROR: Maximum fix attempts reached - Tiebreaker required"),
+        0 => {
+            anstream::println!("ERROR: Maximum fix attempts reached - Tiebreaker required");
+            anstream::println!("only minor issues left → PASS_WITH_COMMENTS, else REJECT");
+        }
         1 => anstream::println!(
             "WARNING: FINAL FIX ATTEMPT - Next failure triggers mandatory decision"
         ),
@@ -343,6 +350,7 @@ fn mark_merged(place: &Place, id: u64, commit: Option<&str>) -> Result<(), Troub
             Err(Trouble::new(format!("Fix F{id} not found")))
         }
     })?;
+    place.recount()?;
     anstream::println!("SUCCESS: Fix F{id} marked as merged");
     Ok(())
 }

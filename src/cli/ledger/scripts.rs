@@ -1,11 +1,12 @@
 //! `agency ledger`: beginning the loop, and the scripts by which prompts in the wild call us.
 
+use super::file::{Place, keep_copy};
 use super::{Trouble, finish};
 use crate::cli::ask::tell;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::model::RelPath;
-use crate::protocol::ledger::NAME;
+use crate::protocol::ledger::{Features, NAME};
 use crate::store;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,12 @@ pub(in crate::cli) enum Verb {
         /// What is to be built, as a file of the repository; for the INITIALIZER, where there is no feature list yet
         #[arg(long, value_name = "FILE")]
         spec: Option<String>,
+    },
+    /// Write an id into each entry of feature_list.json that has none
+    #[command(after_help = "Example:\n  agency ledger adopt && agency ledger init")]
+    Adopt {
+        #[command(flatten)]
+        place: Place,
     },
     /// Write scripts/{progress,reviews,features}.py that call this program, so that prompts that use them work unchanged
     #[command(after_help = "Example:\n  agency ledger scripts\n  python3 scripts/features.py next")]
@@ -40,10 +47,26 @@ pub(in crate::cli) fn run(context: &Context, verb: &Verb) -> anyhow::Result<Exit
         Verb::Init { spec } => {
             tell(context, crate::model::Verb::Init, Some(NAME), &[("spec", spec.as_deref())])
         }
+        Verb::Adopt { place } => Ok(finish(adopt(place))),
         Verb::Scripts { dir, force } => {
             Ok(finish(write_all(dir.as_deref().unwrap_or(Path::new(".")), *force)))
         }
     }
+}
+
+/// LG-17: the ids that a session needs to name its feature.
+fn adopt(place: &Place) -> Result<(), Trouble> {
+    let (written, total) = place.change(|features: &mut Features| {
+        let written = features.write_ids();
+        let odd = features.unusable();
+        odd.map_or(Ok((written, features.len())), |problem| Err(Trouble::from(vec![problem])))
+    })?;
+    match written.as_slice() {
+        [] => anstream::println!("SUCCESS: All {total} entries have an id; nothing was changed"),
+        ids => anstream::println!("SUCCESS: Wrote {} ids: {}", ids.len(), ids.join(", ")),
+    }
+    anstream::println!("Next: agency ledger init (or, where the loop is held: agency resume)");
+    Ok(())
 }
 
 fn write_all(dir: &Path, force: bool) -> Result<(), Trouble> {
@@ -57,6 +80,9 @@ fn write_all(dir: &Path, force: bool) -> Result<(), Trouble> {
             if foreign && !force {
                 let said = format!("`{path}` is not ours; --force replaces it");
                 return Err(Trouble::new(said));
+            }
+            if let Some(old) = old.filter(|_| foreign) {
+                keep_copy(dir, &path, old)?;
             }
             Ok(Some(text.clone().into_bytes()))
         })?;

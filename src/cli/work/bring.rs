@@ -10,6 +10,7 @@ use crate::git::{Author, Fetched, MergeWish, Merged, Merging, Pushed, Repo};
 use crate::model::{CommitId, MergeStyle, PlannedCommit, RelPath};
 use crate::protocol::codifica::{Actor, Board, Stamp};
 use crate::store::{self, FolderLock};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long a command waits for others on this machine.
@@ -53,6 +54,7 @@ pub(super) fn bring(
         };
         let by = author(&hand.actor, repo.owner().await?, &hand.context.asker());
         let shared = Shared { ground, repo, branch: &branch, by, hand };
+        shared.mend().await?;
         let brought = shared.bring(&wish).await;
         repo.forget_publishing(&branch).await?;
         brought
@@ -154,14 +156,44 @@ impl Shared<'_> {
         wish: &impl Fn(&Board, &Stamp) -> anyhow::Result<Wish>,
     ) -> anyhow::Result<String> {
         let (planned, said) = self.plan(local, wish).await?;
-        match self.repo.merge(&planned).await? {
+        match self.merge(&planned).await? {
             Merged::Done | Merged::Already => Ok(said),
-            Merged::Moved { .. } => Err(Refused("the branch moved meanwhile; nothing was changed, try again".to_owned()).into()),
+            Merged::Moved { .. } => Err(Refused(
+                "the branch moved meanwhile; nothing was changed, try again".to_owned(),
+            )
+            .into()),
             Merged::Busy { said } => Err(Refused(format!(
-                "the state file has changes that are in no commit, or git is busy here; commit or stash first: {said} (CD-23)"
+                "nothing was changed: {said}. Commit or stash your changes, then try again (CD-23)"
             ))
             .into()),
         }
+    }
+
+    /// Branch, index and files move one after the other. What a kill in between leaves is found by this note.
+    async fn merge(&self, planned: &PlannedCommit) -> anyhow::Result<Merged> {
+        let note = self.note()?;
+        store::write_atomic(&note, &serde_json::to_vec(planned)?)?;
+        let merged = self.repo.merge(planned).await?;
+        std::fs::remove_file(&note)?;
+        Ok(merged)
+    }
+
+    fn note(&self) -> anyhow::Result<PathBuf> {
+        Ok(self.repo.work_dir()?.join("work-in-flight.json"))
+    }
+
+    /// A command that was killed after the branch had moved: index and files follow now. A branch that had not moved stays.
+    async fn mend(&self) -> anyhow::Result<()> {
+        let note = self.note()?;
+        let Ok(bytes) = std::fs::read(&note) else { return Ok(()) };
+        if let Ok(planned) = serde_json::from_slice::<PlannedCommit>(&bytes) {
+            let tip = self.repo.ref_tip(&format!("refs/heads/{}", planned.branch)).await?;
+            if tip.as_ref() == Some(&planned.id) {
+                self.repo.merge(&planned).await?;
+            }
+        }
+        std::fs::remove_file(&note)?;
+        Ok(())
     }
 
     /// The remote has it. The checkout follows where that is safe; otherwise it is left as it is, and we say so.
@@ -179,18 +211,20 @@ impl Shared<'_> {
             keep: None,
         };
         let left = match self.repo.plan_merge(&wish).await? {
-            Merging::Planned(step) => match self.repo.merge(&step).await? {
+            Merging::Planned(step) => match self.merge(&step).await? {
                 Merged::Done | Merged::Already => return Ok(String::new()),
                 Merged::Moved { .. } => "it moved meanwhile".to_owned(),
                 Merged::Busy { said } => said,
             },
             Merging::Conflict(_) | Merging::NoFastForward => {
-                "it has commits that the remote lacks".to_owned()
+                return Ok(format!(
+                    "\nyour {} was not moved: it has commits that the remote lacks. Then: git pull --rebase",
+                    self.branch
+                ));
             }
         };
-        let left = left.lines().next().unwrap_or_default();
         Ok(format!(
-            "\nyour own `{}` was left as it is: {left}; `git pull --rebase` brings it up",
+            "\nyour {} was not moved: {left}. Commit them, then: git pull --rebase",
             self.branch
         ))
     }

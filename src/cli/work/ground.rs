@@ -4,7 +4,7 @@
 use super::super::context::{Context, runtime};
 use super::super::exit::Refused;
 use crate::clock;
-use crate::git::Repo;
+use crate::git::{Fetched, GitError, Repo};
 use crate::model::{CommitId, FileState, RelPath};
 use crate::protocol::codifica::{Board, Config, FILE, Finding, STATE_MAX};
 use crate::read;
@@ -15,8 +15,11 @@ use crate::workspace::pinned;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-const CONFIG_MAX: u64 = 1 << 20;
+pub(super) const CONFIG_MAX: u64 = 1 << 20;
+/// How long a look waits for the remote.
+const FETCH_MAX: Duration = Duration::from_secs(30);
 /// A glob that matches more than this is a mistake.
 const FILES_MAX: usize = 10_000;
 
@@ -78,15 +81,12 @@ impl Ground {
 
     pub(super) fn config(&self) -> anyhow::Result<Config> {
         let Some(bytes) = self.bytes(&RelPath::fixed(FILE), CONFIG_MAX)? else {
-            return Err(Refused(format!(
-                "there is no `{FILE}` here, so this repository does not use Codifica (CD-01)"
-            ))
-            .into());
+            return Err(no_contract().into());
         };
         read_config(&bytes)
     }
 
-    fn spec_is_there(&self, config: &Config) -> anyhow::Result<()> {
+    pub(super) fn spec_is_there(&self, config: &Config) -> anyhow::Result<()> {
         if read::stamp(&self.root, &config.spec)?.is_none() {
             return Err(missing(&config.spec, "spec"));
         }
@@ -94,13 +94,26 @@ impl Ground {
     }
 
     fn state_files(&self, config: &Config) -> anyhow::Result<Vec<RelPath>> {
-        let mut paths = Vec::new();
+        let (paths, gaps) = self.state_files_and_gaps(config)?;
+        match gaps.into_iter().next() {
+            Some(gap) => Err(Refused(gap).into()),
+            None => Ok(paths),
+        }
+    }
+
+    /// The state files that are there, and one sentence for each that is not.
+    pub(super) fn state_files_and_gaps(
+        &self,
+        config: &Config,
+    ) -> anyhow::Result<(Vec<RelPath>, Vec<String>)> {
+        let (mut paths, mut gaps) = (Vec::new(), Vec::new());
         for pattern in &config.state {
             if let Some(path) = pattern.plain() {
                 if read::stamp(&self.root, &path)?.is_none() {
-                    return Err(missing(&path, "state"));
+                    gaps.push(missing(&path, "state").to_string());
+                } else {
+                    paths.push(path);
                 }
-                paths.push(path);
                 continue;
             }
             let folder =
@@ -110,20 +123,31 @@ impl Ground {
             found.retain(|path| config.is_state(path) && !paths.contains(path));
             paths.append(&mut found);
         }
-        if paths.is_empty() {
+        if paths.is_empty() && gaps.is_empty() {
             let patterns: Vec<_> =
                 config.state.iter().map(|pattern| pattern.text.as_str()).collect();
-            return Err(Refused(format!(
-                "no file matches `state`: `{}` (CD-26)",
-                patterns.join("`, `")
-            ))
-            .into());
+            gaps.push(format!("no file matches `state`: `{}` (CD-26)", patterns.join("`, `")));
         }
         config.order(&mut paths);
-        Ok(paths)
+        Ok((paths, gaps))
     }
 
-    fn bytes(&self, path: &RelPath, limit: u64) -> anyhow::Result<Option<Vec<u8>>> {
+    /// CD-28: the tasks as the remote has them now, or those of this checkout where that is newer or there is no remote.
+    pub(super) fn newest(&self) -> anyhow::Result<Board> {
+        let Some(repo) = &self.git else { return self.board() };
+        match self.runtime.block_on(fetched(repo)) {
+            Ok(None) => self.board(),
+            Ok(Some(tip)) => self.runtime.block_on(self.board_at(repo, &tip)),
+            Err(said) => {
+                anstream::eprintln!(
+                    "warning: could not fetch: {said}; these tasks may be old (CD-28)"
+                );
+                self.board()
+            }
+        }
+    }
+
+    pub(super) fn bytes(&self, path: &RelPath, limit: u64) -> anyhow::Result<Option<Vec<u8>>> {
         match read::read(&self.root, path, limit, clock::now())?.state {
             FileState::Absent => Ok(None),
             FileState::Whole(file) => Ok(Some(file.bytes.to_vec())),
@@ -184,6 +208,33 @@ impl Ground {
     }
 }
 
+/// The tip of the remote's branch where this checkout lacks it. No branch of the owner's moves.
+async fn fetched(repo: &Repo) -> Result<Option<CommitId>, String> {
+    let failed = |error: GitError| error.to_string();
+    let Some(branch) = repo.checkout().await.map_err(failed)?.branch else {
+        return Err("HEAD is on no branch".to_owned());
+    };
+    let folder = repo.work_dir().map_err(failed)?;
+    let lock = store::FolderLock::acquire(&folder, FETCH_MAX).map_err(|error| error.to_string())?;
+    if lock.is_none() {
+        return Err("another agency command is busy here".to_owned());
+    }
+    let fetched = tokio::time::timeout(FETCH_MAX, repo.fetch(&branch)).await;
+    let fetched = fetched.map_err(|_| format!("no answer in {} s", FETCH_MAX.as_secs()))?;
+    let tip = match fetched.map_err(failed)? {
+        Fetched::NoRemote | Fetched::Absent => return Ok(None),
+        Fetched::Failed { said } => return Err(said.replace('\n', " ")),
+        Fetched::At(tip) => tip,
+    };
+    let local = repo.ref_tip(&format!("refs/heads/{branch}")).await.map_err(failed)?;
+    let known = match &local {
+        Some(local) => repo.precedes(&tip, local).await.map_err(failed)?,
+        None => false,
+    };
+    repo.forget_publishing(&branch).await.map_err(failed)?;
+    Ok((!known).then_some(tip))
+}
+
 /// Our journal of this repository. A run does not know the daemon's state directory, but its own folder lies in it.
 fn journal(context: &Context, git: &Repo) -> Option<PathBuf> {
     if let Some(run) = folder_around(std::process::id()) {
@@ -192,6 +243,10 @@ fn journal(context: &Context, git: &Repo) -> Option<PathBuf> {
     let state_dir = context.state_dir().ok()?;
     let places = Repository::look(git.root(), Some(git.common_dir()), &state_dir).ok()??;
     Some(places.journal())
+}
+
+pub(super) fn no_contract() -> Refused {
+    Refused(format!("there is no `{FILE}` here, so this repository does not use Codifica (CD-01)"))
 }
 
 fn main_root(git: &Repo) -> Option<PathBuf> {
@@ -208,7 +263,7 @@ pub(super) fn lines(findings: &[Finding]) -> String {
     findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-fn missing(path: &RelPath, field: &str) -> anyhow::Error {
+pub(super) fn missing(path: &RelPath, field: &str) -> anyhow::Error {
     Refused(format!("`{path}`, which `{FILE}` names as `{field}`, is not there (CD-26); bring it back or correct `{FILE}`")).into()
 }
 

@@ -3,8 +3,9 @@
 use super::super::context::Context;
 use super::super::exit::{Exit, Refused};
 use super::super::show as paper;
-use super::ground::Ground;
+use super::ground::{Ground, no_contract};
 use super::moves::summary;
+use super::survey::{self, Survey};
 use super::who::read_agent;
 use crate::model::clip;
 use crate::protocol::codifica::{self, Finding, Level, Owner, State};
@@ -66,7 +67,7 @@ pub(in crate::cli) struct ContractArgs {
 }
 
 pub(super) fn list(context: &Context, args: &ListArgs) -> anyhow::Result<Exit> {
-    let board = Ground::new(context)?.board()?;
+    let board = Ground::new(context)?.newest()?;
     warn(&board.problems);
     let wanted = |task: &&codifica::Glance| {
         let owner = args.owner.as_deref();
@@ -108,7 +109,7 @@ fn title(board: &codifica::Board, id: &str) -> Option<String> {
 }
 
 pub(super) fn show(context: &Context, args: &ShowArgs) -> anyhow::Result<Exit> {
-    let board = Ground::new(context)?.board()?;
+    let board = Ground::new(context)?.newest()?;
     let Some(spot) = board.spot(&args.id) else {
         return Err(Refused(format!(
             "there is no task `{}` in the state files; `agency work list` shows all",
@@ -132,7 +133,7 @@ pub(super) fn show(context: &Context, args: &ShowArgs) -> anyhow::Result<Exit> {
 
 pub(super) fn next(context: &Context, args: &NextArgs) -> anyhow::Result<Exit> {
     let agent = read_agent(&args.agent)?;
-    let board = Ground::new(context)?.board()?;
+    let board = Ground::new(context)?.newest()?;
     warn(&board.problems);
     let task = codifica::next(&board, &agent).map_err(|nothing| Refused(nothing.to_string()))?;
     if args.json {
@@ -145,10 +146,12 @@ pub(super) fn next(context: &Context, args: &NextArgs) -> anyhow::Result<Exit> {
 }
 
 pub(super) fn validate(context: &Context, args: &ValidateArgs) -> anyhow::Result<Exit> {
-    let board = Ground::new(context)?.board()?;
-    let findings = codifica::validate(&board);
+    let ground = Ground::new(context)?;
+    let Some(Survey { board, findings }) = survey::look(&ground)? else {
+        return Err(no_contract().into());
+    };
     report(&findings, args.json)?;
-    if findings.is_empty() && !args.json {
+    if let Some(board) = board.filter(|_| findings.is_empty() && !args.json) {
         anstream::println!(
             "{} tasks in {} files, nothing is wrong",
             board.len(),

@@ -7,7 +7,7 @@ use super::ground::{Ground, lines};
 use super::who::Who;
 use crate::model::RelPath;
 use crate::protocol::codifica::{
-    self, Board, Finding, Kind, NewTask, Owner, Priority, is_name, judge,
+    self, Board, Config, FILE, Finding, Kind, NewTask, Owner, Priority, is_name, judge,
 };
 
 /// Add a task to a state file
@@ -118,9 +118,14 @@ pub(super) fn archive(context: &Context, args: &ArchiveArgs) -> anyhow::Result<E
     let hand =
         Hand { context, actor: args.who.actor(context)?, session: args.who.session(context) };
     let configured = context.config()?.codifica.archive;
-    let to = args.to.as_deref().map(relative).transpose()?.or(configured).ok_or_else(|| {
+    let config = ground.config()?;
+    let named = args.to.as_deref().map(relative).transpose()?.or(configured);
+    let to = named.or_else(|| beside(&config)).ok_or_else(|| {
         Misused("where to? `--to FILE`, or `codifica: { archive: FILE }` in agency.yaml".to_owned())
     })?;
+    if !config.is_state(&to) && config.state.iter().all(|pattern| pattern.plain().is_some()) {
+        name_archive(&ground, &hand, &to)?;
+    }
     let said = bring(&ground, &hand, |board, _| {
         let (now, moved) = moved(board, &args.ids, &to)?;
         if moved.is_empty() {
@@ -144,6 +149,42 @@ pub(super) fn archive(context: &Context, args: &ArchiveArgs) -> anyhow::Result<E
     })?;
     anstream::println!("{said}");
     Ok(Exit::Fine)
+}
+
+/// The archive beside the only state file: `work.md` has `work-archive.md`.
+fn beside(config: &Config) -> Option<RelPath> {
+    let [only] = config.state.as_slice() else { return None };
+    let path = only.plain()?;
+    let (stem, ending) = path.as_str().rsplit_once('.')?;
+    RelPath::new(format!("{stem}-archive.{ending}")).ok()
+}
+
+/// SPEC GAP: §3.2 wants an archive file, and §4.1 wants its ids to count. With `state` as a list of paths, the archive is one
+/// path more. In a commit of its own: the tasks move under a contract that names both files.
+fn name_archive(ground: &Ground, hand: &Hand<'_>, to: &RelPath) -> anyhow::Result<()> {
+    if hand.actor.is_agent() {
+        return Err(Refused(format!(
+            "`state` in {FILE} does not name `{to}`, and only a human changes the contract (CD-17)\nhint: `agency work archive --to {to} --as-human` adds it"
+        ))
+        .into());
+    }
+    let there = ground.root.join(to.as_str()).exists();
+    let said = bring(ground, hand, |board, _| {
+        let text = board.config.with_state(to);
+        let text = text.ok_or_else(|| {
+            Refused(format!("add `{to}` to `state` in {FILE}, commit it, and try again (CD-17)"))
+        })?;
+        let mut files = vec![(RelPath::fixed(FILE), text.into_bytes())];
+        let empty = if to.as_str().ends_with(".md") { "# Archive\n" } else { "" };
+        files.extend((!there).then(|| (to.clone(), empty.as_bytes().to_vec())));
+        Ok(Wish {
+            said: format!("added {to} to `state` in {FILE}"),
+            message: format!("codifica: {to} is the archive, by {}", hand.actor),
+            files,
+        })
+    })?;
+    anstream::println!("{said}");
+    Ok(())
 }
 
 fn moved(board: &Board, ids: &[String], to: &RelPath) -> anyhow::Result<(Board, Vec<String>)> {

@@ -86,17 +86,26 @@ pub(in crate::cli) struct UnblockArgs {
     reason: Option<String>,
 }
 
-/// Do this with a reason
 #[derive(clap::Args)]
-#[command(
-    after_help = "Example:\n  agency work reclaim FEAT-101 --as-human --reason \"Agent does not answer\""
-)]
 pub(in crate::cli) struct ReasonArgs {
     id: String,
     #[command(flatten)]
     who: Who,
     #[arg(long)]
     reason: String,
+}
+
+/// Take a stale task back from its agent to todo (humans only)
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  agency work reclaim FEAT-101 --as-human --reason \"Agent does not answer\""
+)]
+pub(in crate::cli) struct ReclaimArgs {
+    #[command(flatten)]
+    args: ReasonArgs,
+    /// Also a task that is not stale yet (`stale_claim_hours`)
+    #[arg(long)]
+    force: bool,
 }
 
 pub(super) fn claim(context: &Context, args: &ClaimArgs) -> anyhow::Result<Exit> {
@@ -173,6 +182,29 @@ pub(super) fn reasoned(
     apply(context, &args.id, &args.who, &action(args.reason))
 }
 
+pub(super) fn reclaim(context: &Context, args: ReclaimArgs) -> anyhow::Result<Exit> {
+    let ReclaimArgs { args: ReasonArgs { id, who, reason }, force } = args;
+    let action = Action::Reclaim { reason };
+    apply_if(context, &id, &who, &action, |board| if force { Ok(()) } else { is_stale(board, &id) })
+}
+
+/// spec 3 §8.1.1: a human may take back what is stale. Somebody works on the others.
+fn is_stale(board: &Board, id: &str) -> anyhow::Result<()> {
+    let Some(Ok(task)) = board.task(id) else { return Ok(()) };
+    let idle = task.last_activity().map(|at| (clock::now().wall - at).to_std().unwrap_or_default());
+    let Some(idle) = idle.filter(|idle| *idle < board.config.rules.stale_claim) else {
+        return Ok(());
+    };
+    let hours = board.config.rules.stale_claim.as_secs() / 3600;
+    let hours = if hours == 1 { "1 hour".to_owned() } else { format!("{hours} hours") };
+    Err(Refused(format!(
+        "{id} is not stale: {} was active {} minutes ago, and a claim is stale after {hours} (CD-11)\nhint: `--force` takes it back all the same",
+        task.owner,
+        idle.as_secs() / 60
+    ))
+    .into())
+}
+
 /// Any action on one task, told on the terminal.
 pub(super) fn apply(
     context: &Context,
@@ -180,9 +212,24 @@ pub(super) fn apply(
     who: &Who,
     action: &Action,
 ) -> anyhow::Result<Exit> {
+    apply_if(context, id, who, action, |_| Ok(()))
+}
+
+/// The same, where the rules allow it and one condition more holds.
+fn apply_if(
+    context: &Context,
+    id: &str,
+    who: &Who,
+    action: &Action,
+    holds: impl Fn(&Board) -> anyhow::Result<()>,
+) -> anyhow::Result<Exit> {
     let ground = Ground::new(context)?;
     let hand = Hand { context, actor: who.actor(context)?, session: who.session(context) };
-    let said = bring(&ground, &hand, |board, stamp| wish(board, id, &hand.actor, action, stamp))?;
+    let said = bring(&ground, &hand, |board, stamp| {
+        let wish = wish(board, id, &hand.actor, action, stamp)?;
+        holds(board)?;
+        Ok(wish)
+    })?;
     anstream::println!("{said}");
     Ok(Exit::Fine)
 }
@@ -194,36 +241,36 @@ fn wish(
     action: &Action,
     stamp: &Stamp,
 ) -> anyhow::Result<Wish> {
-    if let Action::Reclaim { .. } = action {
-        note_if_fresh(board, id);
-    }
     let before = board.glance(id).map(|task| task.state);
     let acted = act(board, id, actor, action, stamp).map_err(refused)?;
     for warning in &acted.warnings {
         anstream::eprintln!("warning: {warning}");
     }
     let after = acted.board.glance(id).map(|task| task.state);
-    let what = match (before, after) {
-        (Some(before), Some(after)) if before != after => format!("{before} → {after}"),
-        _ => "noted".to_owned(),
+    let (said, what) = match (before, after) {
+        (Some(before), Some(after)) if before != after => {
+            (format!("{id}: {before} → {after}"), format!("{before} → {after}"))
+        }
+        _ => recorded(id, action),
     };
-    Ok(Wish {
-        said: format!("{id}: {what}"),
-        message: format!("codifica: {id} {what} by {actor}"),
-        files: vec![(acted.path, acted.bytes)],
-    })
+    let mut files = vec![(acted.path, acted.bytes)];
+    files.extend(acted.others);
+    Ok(Wish { said, message: format!("codifica: {id} {what} by {actor}"), files })
 }
 
-/// spec 3 §8.1.1 speaks of stale tasks; a human who knows better is not stopped, but told.
-fn note_if_fresh(board: &Board, id: &str) {
-    let Some(Ok(task)) = board.task(id) else { return };
-    let idle = task.last_activity().map(|at| (clock::now().wall - at).to_std().unwrap_or_default());
-    if let Some(idle) = idle.filter(|idle| *idle < board.config.rules.stale_claim) {
-        let hours = board.config.rules.stale_claim.as_secs() / 3600;
-        anstream::eprintln!(
-            "warning: {id} was active {} minutes ago; it would be stale after {hours} hours (CD-11)",
-            idle.as_secs() / 60
-        );
+/// What a verb that moves no task has done: for the terminal, and for the commit.
+fn recorded(id: &str, action: &Action) -> (String, String) {
+    match action {
+        Action::Artifact { path, .. } => {
+            (format!("recorded artifact {path} for {id}"), format!("artifact {path}"))
+        }
+        Action::Review { status, .. } => {
+            (format!("recorded the review of {id}: {status}"), format!("review {status}"))
+        }
+        Action::RequestBlock { .. } => {
+            (format!("recommended a block of {id}; a human decides"), "block requested".to_owned())
+        }
+        _ => (format!("added a note to {id}"), "noted".to_owned()),
     }
 }
 
@@ -234,7 +281,7 @@ pub(super) fn refused(refusal: Refusal) -> anyhow::Error {
             .map(|finding| format!("\nhint: `agency explain {}`", finding.rejection.rule))
             .unwrap_or_default(),
         Refusal::Unknown(_) => "\nhint: `agency work list` shows all tasks".to_owned(),
-        Refusal::Edit(_) => String::new(),
+        Refusal::Edit(_) | Refusal::Claimed(_) => String::new(),
     };
     Refused(format!("{refusal}{hint}")).into()
 }

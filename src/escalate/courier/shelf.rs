@@ -7,6 +7,7 @@ use crate::escalate::channels::Channels;
 use crate::escalate::outbox::{self, Record};
 use crate::escalate::plan::Flow;
 use crate::escalate::track::{Digest, Lane, Parcel, Stage, Tracks, sent};
+use crate::escalate::unwritten::{Unwritten, rebuild};
 use crate::model::Timestamp;
 use crate::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +23,8 @@ pub(super) struct Shelf {
     flows: BTreeMap<String, Flow>,
     /// Written in memory only: a disk that failed gets another chance.
     unsaved: BTreeSet<Place>,
-    paused: Option<Timestamp>,
+    /// Records that are not on disk either.
+    unwritten: Unwritten,
 }
 
 /// Each write of a record makes a new file, so these tell two versions apart.
@@ -36,13 +38,18 @@ pub(super) enum Place {
 }
 
 impl Shelf {
-    pub(super) fn open(dir: PathBuf, channels: &Channels, now: Timestamp) -> Self {
+    pub(super) fn open(
+        dir: PathBuf,
+        unwritten: Unwritten,
+        channels: &Channels,
+        now: Timestamp,
+    ) -> Self {
         if let Err(error) = fs::create_dir_all(sent(&dir)) {
             tracing::error!(outbox = %dir.display(), error = %error, "cannot make room for deliveries");
         }
         let told = Tracks::load(&dir);
         let (records, flows, unsaved) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        let mut shelf = Self { dir, records, told, flows, unsaved, paused: None };
+        let mut shelf = Self { dir, records, told, flows, unsaved, unwritten };
         shelf.recall();
         shelf.refresh();
         shelf.meet(channels, now);
@@ -63,6 +70,12 @@ impl Shelf {
         for Digest { channel, parcel, .. } in digests {
             self.flows.entry(channel.clone()).or_default().said_digest(parcel.made);
         }
+    }
+
+    /// Its repository was opened again.
+    pub(super) fn share(&mut self, unwritten: Unwritten) {
+        unwritten.take_over(&self.unwritten);
+        self.unwritten = unwritten;
     }
 
     /// All that is known here is on disk.
@@ -112,8 +125,16 @@ impl Shelf {
 
     /// Reads what has changed since the last time.
     pub(super) fn refresh(&mut self) {
+        self.unwritten.flush(&self.dir);
+        if !self.unsaved.is_empty() {
+            rebuild(&self.dir);
+        }
         for place in std::mem::take(&mut self.unsaved) {
             self.save(&place);
+        }
+        let unwritten = self.unwritten.all();
+        for record in unwritten.iter().cloned() {
+            self.records.insert(record.id.clone(), Box::new((Stamp::default(), record)));
         }
         let Ok(entries) = fs::read_dir(&self.dir) else { return };
         let mut gone: BTreeSet<String> = self.records.keys().cloned().collect();
@@ -131,6 +152,15 @@ impl Shelf {
             }
         }
         for id in gone {
+            if unwritten.iter().any(|record| record.id == id) {
+                continue;
+            }
+            if let Some(lost) = self.records.get(&id).filter(|known| known.1.is_open()) {
+                // Only what is over is ever cleared away: somebody else removed this one.
+                tracing::error!(outbox = %self.dir.display(), id, "a message was lost from the outbox; it is put back");
+                self.unwritten.keep(&lost.1.put_back());
+                continue;
+            }
             self.records.remove(&id);
             self.told.tracks.remove(&id);
         }
@@ -138,10 +168,6 @@ impl Shelf {
 
     fn lane(&self, cause: &str, channel: &str) -> Option<&Lane> {
         self.told.tracks.get(cause)?.get(channel)
-    }
-
-    pub(super) fn pause(&mut self, until: Timestamp) {
-        self.paused = Some(until);
     }
 
     fn settle(&mut self, place: &Place, change: impl FnOnce(&mut Parcel)) {

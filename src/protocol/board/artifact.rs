@@ -60,6 +60,22 @@ pub struct Ran {
     pub duration_ms: u64,
 }
 
+impl Ran {
+    /// How it ended, for people.
+    pub fn words(&self) -> String {
+        let cmd = clip(&self.cmd, 80);
+        match self.exit_code {
+            TIMED_OUT => {
+                let seconds = self.duration_ms / 1000;
+                let after = if seconds > 0 { format!(" after {seconds} s") } else { String::new() };
+                format!("`{cmd}` was stopped{after}, at its time limit")
+            }
+            NOT_RUN => format!("`{cmd}` could not be run, or was stopped"),
+            code => format!("`{cmd}` ended with exit code {code}"),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Override {
     pub approved: bool,
@@ -81,7 +97,27 @@ impl Artifact {
         let risky =
             self.risk_check.as_ref().is_some_and(|check| !check.override_required.is_empty());
         let clean = self.result == Passed::Pass && self.weakened.is_empty() && !risky;
-        clean || self.overridden.as_ref().is_some_and(|by| by.approved)
+        let overridden = self.overridden.as_ref().is_some_and(|by| by.approved);
+        clean || (overridden && self.blocking_risk().is_none())
+    }
+
+    /// §21.4: why the task cannot be DONE, which no override changes (AG-20).
+    pub fn blocking_risk(&self) -> Option<&str> {
+        self.risk_check.as_ref()?.blocking_reason.as_deref()
+    }
+
+    /// What an override of this artifact passes over.
+    pub fn bypassed(&self) -> Bypassed {
+        let p1 = self.risk_check.as_ref().and_then(|check| check.override_required.first());
+        if self.result == Passed::Fail {
+            Bypassed::Dod
+        } else if let Some(id) = p1 {
+            Bypassed::Risk(id.clone())
+        } else if !self.weakened.is_empty() {
+            Bypassed::Gates
+        } else {
+            Bypassed::Other
+        }
     }
 
     /// Why it does not, in words.
@@ -93,7 +129,7 @@ impl Artifact {
         let risk = self.risk_check.as_ref().and_then(|check| check.blocking_reason.clone());
         let p1 = self.risk_check.as_ref().and_then(|check| check.override_required.first());
         Some(match (failed, risk, p1) {
-            (Some(ran), ..) => format!("`{}` ended with {}", clip(&ran.cmd, 80), ran.exit_code),
+            (Some(ran), ..) => ran.words(),
             (None, Some(reason), _) => reason,
             (None, None, Some(id)) => format!("{id} is P1 OPEN — DONE needs an override"),
             (None, None, None) if !self.weakened.is_empty() => {
@@ -126,10 +162,47 @@ pub fn next_decision(text: &str) -> String {
     format!("ADR-{:03}", numbers.max().unwrap_or(0) + 1)
 }
 
+/// What an override passes over, so that its record says what is true.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bypassed {
+    /// A command of the profile failed, or nothing was checked.
+    Dod,
+    /// A P1 risk that is OPEN.
+    Risk(String),
+    /// The change loosens its own gates.
+    Gates,
+    /// This verify passed; the owner passes over what the board asked them about.
+    Other,
+}
+
+impl Bypassed {
+    /// `**Override Type:**` of §20.4.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Dod => "DoD Bypass",
+            Self::Risk(_) => "Risk Acceptance",
+            Self::Gates => "Gate Change",
+            Self::Other => "Review Bypass",
+        }
+    }
+
+    fn although(&self) -> String {
+        match self {
+            Self::Dod => "its Definition of Done did not pass".to_owned(),
+            Self::Risk(id) => format!("the P1 risk {id} is OPEN; its Definition of Done passed"),
+            Self::Gates => {
+                "the change loosens its own gates; the commands that ran passed".to_owned()
+            }
+            Self::Other => "the board had asked the owner about it; this verify passed".to_owned(),
+        }
+    }
+}
+
 /// An override as DECISIONS.md records it, with every field of §20.4.
 pub struct Decision<'a> {
     pub task: &'a TaskId,
     pub by: &'a Override,
+    pub bypassed: &'a Bypassed,
     pub date: &'a str,
     pub failed: &'a str,
     pub risk: &'a str,
@@ -147,14 +220,16 @@ impl Decision<'_> {
             "\n\n"
         };
         format!(
-            "{text}{gap}### {decision_ref}: Override {task} DoD: {title}\n\n\
-             **Date:** {date}\n**Status:** Accepted\n**Override Type:** DoD Bypass\n\n\
+            "{text}{gap}### {decision_ref}: Override {task}: {title}\n\n\
+             **Date:** {date}\n**Status:** Accepted\n**Override Type:** {kind}\n\n\
              **Context:**\n{reason}\nVerify said: {failed}.\n\n\
-             **Decision:**\nApproved {task} although its verify did not pass.\n\n\
-             **Consequences:**\n- {task} may be marked DONE\n- Follow-up task {followup_task} puts it right\n\
+             **Decision:**\nApproved {task} although {although}.\n\n\
+             **Consequences:**\n- {task} may be marked DONE\n- Follow-up task {followup_task} is to put it right\n\
              - Technical debt added to RISKS.md ({risk})\n\n\
              **Approver:** {approver}\n",
             title = clip(&reason, 80),
+            kind = self.bypassed.kind(),
+            although = self.bypassed.although(),
             date = self.date,
             failed = clip(self.failed, 200),
             risk = self.risk,

@@ -40,7 +40,11 @@ pub(super) fn start(step: &Step<'_>) -> Option<Decision> {
     let who = (auditor, "auditor", step.id.as_str());
     let run = step.spawn(&mut decision, step.tree(), who, job);
     let answer = Some(answer);
-    step.keep(&mut decision, Work { run: Some(run), answer, lay, said: None, ..step.work.clone() });
+    let asked = Some(prompt::audit_number(step));
+    step.keep(
+        &mut decision,
+        Work { run: Some(run), answer, lay, said: None, asked, ..step.work.clone() },
+    );
     Some(decision.finish())
 }
 
@@ -145,7 +149,11 @@ fn brought(
         let digest = Some(Digest::of(&bytes.0));
         // The verdict of an earlier round says nothing about this one, and what the builder put there is nobody's.
         let lay = asked == Some(path) && step.work.lay == digest;
-        if !lay && step.work.papers.get(path) != digest.as_ref() {
+        let fresh = !lay && step.work.papers.get(path) != digest.as_ref();
+        // AG-43: one that names this audit was written for it, whatever lay there before.
+        let named = report::parse_audit(&bytes.0, path)
+            .is_ok_and(|audit| audit.asked.is_some() && audit.asked == step.work.asked);
+        if fresh || named {
             return Ok(Ok((path.clone(), bytes.clone())));
         }
     }

@@ -8,7 +8,7 @@ use super::scope::{self, OURS};
 use super::table::{Status, between};
 use super::tell::{self, Reason};
 use super::work::{Job, Step};
-use super::{judge, prompt, remedy, shared};
+use super::{hand, judge, prompt, remedy, shared, verifying};
 use crate::model::{
     Access, Builder, Bytes, Change, Decision, Digest, Effect, Fact, Query, Rejection, RelPath,
     Severity, Snapshot, TreeId,
@@ -43,8 +43,13 @@ pub(super) fn start(step: &Step<'_>) -> Option<Decision> {
         let gone = target != step.id;
         return gone.then(|| step.again(Stage::Remedy, &format!("the file of {target} is gone")));
     };
+    let tip = Some(&step.work.base).filter(|base| base.as_str() != shared::NO_COMMIT);
+    let dod = match verifying::profile(step, tip) {
+        Ok(dod) => dod.ok(),
+        Err(ask) => return Some(*ask),
+    };
     let mut decision = step.it.builder();
-    let prompt = prompt::builder(step, task, &path);
+    let prompt = prompt::builder(step, task, &path, dod.as_ref());
     let job = Job::Agent(prompt, Access::Write);
     let run = step.spawn(&mut decision, step.tree(), (who, "builder", target.as_str()), job);
     let start = step.work.start.clone().or(tree);
@@ -108,7 +113,7 @@ pub(super) fn look(step: &Step<'_>) -> Option<Decision> {
     // Where the owner keeps our folder out of git, no snapshot shows it: then it is where it was asked for.
     let found = written(changed, step.target(), PlaceKind::Report, &task.assignee);
     let found = found.or_else(|| step.work.answer.clone());
-    let nothing = format!("no report was written; the run {}", step.work.last);
+    let nothing = no_report(step, changed);
     let Some(path) = found else { return Some(step.again(Stage::Build, &nothing)) };
     let fact = match step.ask(Query::Read { tree: step.tree(), path: path.clone() }) {
         Ok(fact) => fact,
@@ -119,12 +124,28 @@ pub(super) fn look(step: &Step<'_>) -> Option<Decision> {
     if step.reported().is_some_and(|old| old.digest == Digest::of(&bytes.0)) {
         return Some(step.again(Stage::Build, "the report is still the one of the round before"));
     }
-    match report::parse(&bytes.0, &path) {
+    match report::parse_in(&bytes.0, &path, step.it.zone()) {
         Err(problems) => Some(step.again(Stage::Build, &lines(&problems))),
         Ok(report) if step.work.shared => {
             Some(shared::reported(step, left, (path, bytes), &report))
         }
         Ok(report) => Some(reported(step, left?, (path, bytes), &report)),
+    }
+}
+
+/// Where the report was asked for, and what lies elsewhere instead.
+fn no_report(step: &Step<'_>, changed: &[Change]) -> String {
+    let asked = step.work.answer.as_ref().map(|path| format!(" at `{path}`")).unwrap_or_default();
+    let id = step.target().as_str();
+    let other = changed.iter().filter(|change| change.to.is_some()).find(|change| {
+        let name = change.path.file_name();
+        name.ends_with(".md") && name.contains("report") && name.contains(id)
+    });
+    match other {
+        Some(other) => format!("no report{asked}; found `{}` instead", other.path),
+        None => {
+            format!("no report{asked}; the run {}", step.work.last.trim_end_matches([':', ' ']))
+        }
     }
 }
 
@@ -324,6 +345,9 @@ pub(super) fn send_back(
     why: &str,
     reasons: Vec<String>,
 ) -> Decision {
+    if step.work.by_hand {
+        return hand::send_back(step, rule, why, reasons);
+    }
     // A command puts nothing right by being run again.
     if step.work.round >= ROUNDS_MAX || step.is_command() {
         let why = match step.work.round {

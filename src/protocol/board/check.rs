@@ -2,11 +2,11 @@
 
 use super::adapters::{CONTRACTS, Tool};
 use super::manifest::{self, Manifest};
-use super::names::{Place, PlaceKind, TaskId};
+use super::names::{Place, PlaceKind, TaskId, Zone};
 use super::region::{self, Comments};
 use super::table::Status;
 use super::{adapters, artifact, profile, report, risks, state, task};
-use crate::model::RelPath;
+use crate::model::{Digest, RelPath};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One line of the answer.
@@ -21,9 +21,26 @@ pub struct Item {
 /// The files of a repository that matter: all below `.kodingx/`, and the adapters'.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-/// `archived`: tasks that were put away, and are there all the same.
-pub fn check(files: &Files, folders: &BTreeSet<String>, archived: &BTreeSet<TaskId>) -> Vec<Item> {
-    let mut checker = Checker { files, folders, archived, manifest: None, tasks: BTreeMap::new() };
+/// What our journal says of this board, where there is one.
+#[derive(Clone, Debug, Default)]
+pub struct Journal {
+    /// Where each task stands.
+    pub stands: BTreeMap<TaskId, Status>,
+    /// Artifacts that we wrote for tasks that we know, each as we wrote it.
+    pub artifacts: BTreeMap<String, Digest>,
+    /// STATE.md's frontmatter as we wrote it last.
+    pub state: Option<state::State>,
+}
+
+/// `archived`: tasks that were put away, and are there all the same. `journal`: `None` where this machine knows nothing of it.
+pub fn check(
+    files: &Files,
+    folders: &BTreeSet<String>,
+    archived: &BTreeSet<TaskId>,
+    journal: Option<&Journal>,
+) -> Vec<Item> {
+    let tasks = BTreeMap::new();
+    let mut checker = Checker { files, folders, archived, journal, manifest: None, tasks };
     checker.run()
 }
 
@@ -31,6 +48,7 @@ struct Checker<'a> {
     files: &'a Files,
     folders: &'a BTreeSet<String>,
     archived: &'a BTreeSet<TaskId>,
+    journal: Option<&'a Journal>,
     manifest: Option<Manifest>,
     tasks: BTreeMap<TaskId, (String, task::Task)>,
 }
@@ -94,11 +112,12 @@ impl Checker<'_> {
 
     fn documents(&mut self) -> Problems {
         let mut problems = Problems::new();
+        let zone = self.manifest.as_ref().map_or(Zone::UTC, |manifest| manifest.zone);
         for (path, bytes) in self.files {
             let Some(place) = Place::parse(path) else { continue };
             let Ok(rel) = RelPath::new(path.clone()) else { continue };
             match place.kind {
-                PlaceKind::Task => match task::parse(bytes, &rel) {
+                PlaceKind::Task => match task::parse_in(bytes, &rel, zone) {
                     Err(found) => problems.extend(told(&found)),
                     Ok(task) => {
                         if let Some((other, _)) = self.tasks.get(&task.id) {
@@ -107,9 +126,8 @@ impl Checker<'_> {
                         self.tasks.insert(task.id.clone(), (path.clone(), task));
                     }
                 },
-                PlaceKind::Report => {
-                    problems.extend(report::parse(bytes, &rel).err().iter().flat_map(|f| told(f)))
-                }
+                PlaceKind::Report => problems
+                    .extend(report::parse_in(bytes, &rel, zone).err().iter().flat_map(|f| told(f))),
                 PlaceKind::Audit => problems
                     .extend(report::parse_audit(bytes, &rel).err().iter().flat_map(|f| told(f))),
             }
@@ -164,9 +182,37 @@ impl Checker<'_> {
                         "names another protocol version than agency.json".to_owned(),
                     ));
                 }
+                problems.extend(self.edited_lists(&state));
                 problems
             }
         }
+    }
+
+    /// AG-15: lists that somebody else changed.
+    fn edited_lists(&self, found: &state::State) -> Problems {
+        let Some(ours) = self.journal.and_then(|journal| journal.state.as_ref()) else {
+            return Problems::new();
+        };
+        let lists = [
+            ("active_tasks", found.active_tasks == ours.active_tasks),
+            ("blocked_tasks", found.blocked_tasks == ours.blocked_tasks),
+            ("done_tasks_recent", found.done_tasks_recent == ours.done_tasks_recent),
+            ("last_verify", found.last_verify == ours.last_verify),
+        ];
+        let edited = lists.iter().filter(|(_, same)| !same);
+        let problem = |name: &str| format!("AG-15 `{name}` is not as `agency` wrote it");
+        edited.map(|(name, _)| (state::PATH.to_owned(), problem(name))).collect()
+    }
+
+    /// AG-11: an artifact that would allow DONE, and that we did not write.
+    fn forged(&self, task: &TaskId, file: &str, found: &artifact::Artifact) -> Option<String> {
+        let journal = self.journal.filter(|journal| journal.stands.contains_key(task))?;
+        let adopted = !journal.artifacts.keys().any(|path| path.contains(task.as_str()))
+            && journal.stands.get(task) == Some(&Status::Done);
+        let bytes = self.files.get(file)?;
+        let ours = journal.artifacts.get(file) == Some(&Digest::of(bytes));
+        let forged = found.allows_done() && !ours && !adopted;
+        forged.then(|| format!("AG-11 the artifact of {task} is not as `agency` wrote it"))
     }
 
     /// The newest artifact of each task.
@@ -187,6 +233,18 @@ impl Checker<'_> {
     fn artifacts(&self) -> Problems {
         let newest = self.newest();
         let mut problems = Problems::new();
+        for (id, (file, found)) in &newest {
+            let problem = self.forged(id, file, found);
+            problems.extend(problem.map(|problem| ((*file).to_owned(), problem)));
+        }
+        for (path, task) in self.tasks.values().filter(|(_, task)| task.status == Status::Done) {
+            let stands = self.journal.map(|journal| journal.stands.get(&task.id));
+            if let Some(stands) = stands.filter(|stands| *stands != Some(&Status::Done)) {
+                let word = stands.map_or("NEW", |status| status.word());
+                let problem = format!("AG-11 says DONE without our verify; {} is {word}", task.id);
+                problems.push((path.clone(), problem));
+            }
+        }
         // What a subtask did was verified with its parent.
         let wanted = |task: &task::Task| task.status == Status::Done && task.parent.is_none();
         for (path, task) in self.tasks.values().filter(|(_, task)| wanted(task)) {
@@ -231,6 +289,10 @@ impl Checker<'_> {
         let register = risks::parse(&self.text(risks::PATH).unwrap_or_default());
         let newest = self.newest();
         let mut problems = Problems::new();
+        for risk in register.iter().filter(|r| r.priority.is_none() || r.status.is_none()) {
+            let file = format!("{}:{}", risks::PATH, risk.line);
+            problems.push((file, format!("AG-20 {} {}", risk.id, risk.lacks())));
+        }
         for (path, task) in self.tasks.values() {
             for id in task.risks.iter().filter(|id| register.iter().all(|risk| risk.id != **id)) {
                 problems.push((

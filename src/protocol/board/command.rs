@@ -2,13 +2,13 @@
 
 mod verified;
 
-use super::memory::{Ours, Verified, WayOut};
+use super::memory::{Known, Ours, Stage, Verified, WayOut};
 use super::moves::{Moves, place};
 use super::names::TaskId;
 use super::state::{self, State};
 use super::table::{Actor, Status, find};
 use super::task::Task;
-use super::{Board, judge, remedy, risks};
+use super::{Board, hand, judge, remedy, risks};
 use crate::model::{
     Answer, Builder, Bytes, Command, CommitId, Decision, Effect, Fact, Now, Query, RelPath,
     TreeRef, Verb, clip,
@@ -162,12 +162,24 @@ fn own(it: &Board, command: &Command, now: Now) -> Outcome {
         ));
     }
     let verb = Ask { it, command, now, id: &id, task };
+    let goes_on = matches!(command.arg("do"), Some("done" | "verified"));
+    if let Some(path) = judge::out_of_scope_report(it, &id).filter(|_| goes_on) {
+        match hand::scope(it, &id) {
+            Err(ask) => return Outcome::First(*ask),
+            Ok(Some(scope)) if !hand::breaches(&scope, path).is_empty() => {}
+            Ok(_) => {
+                let first = judge::judge_report(it, path, now);
+                return first.map_or_else(|| no_task(it, &id), Outcome::First);
+            }
+        }
+    }
     match command.arg("do") {
         Some("start") => verb.start(),
         Some("request-changes") => verb.request_changes(),
         Some("done") => verb.done(),
         Some("unblock") => verb.step(Status::Assigned, "the owner unblocked it"),
         Some("cancel") => verb.step(Status::Canceled, "the owner canceled it"),
+        Some("audit") => verb.audit(),
         Some("verified") => verb.verified(),
         Some(other) => Outcome::No(format!("the board has no verb `{}`", clip(other, 40))),
         None => Outcome::No("which verb?".to_owned()),
@@ -211,17 +223,39 @@ impl Ask<'_> {
     /// No row: what the table says instead.
     fn no_row(&self, to: Status) -> Outcome {
         let (id, from) = (self.id, self.status());
+        if from == to {
+            return Outcome::No(format!("{id} is {} already (AG-08)", from.word()));
+        }
+        if to == Status::Done
+            && let Some(why) = self.refused_report()
+        {
+            return Outcome::No(format!("{id} cannot be DONE: its report is refused ({why})"));
+        }
         let ways: Vec<&str> = Status::ALL
             .into_iter()
             .filter(|to| find(from, *to, Actor::Orchestrator).is_some())
             .map(Status::word)
             .collect();
-        let ways = if ways.is_empty() { "nothing".to_owned() } else { ways.join(", ") };
+        let ways = match ways.as_slice() {
+            [] => format!("a {} task stays {}", from.word(), from.word()),
+            ways => format!("from {} it can go to {}", from.word(), ways.join(" or ")),
+        };
         Outcome::No(format!(
-            "{id} is {}; {} cannot follow (AG-08). The orchestrator may make of it: {ways}",
+            "{id} is {}, so it cannot become {}: {ways} (AG-08)",
             from.word(),
             to.word()
         ))
+    }
+
+    /// Why the newest report of this task was refused, if it was.
+    fn refused_report(&self) -> Option<String> {
+        let index = &self.it.index;
+        let (path, file) = index.newest_report(self.id)?;
+        if index.memory.refused.get(path) != Some(&file.digest) {
+            return None;
+        }
+        let problems = judge::problems_of(self.it, self.id, path, file);
+        problems.first().map(|problem| format!("{}; {path}", problem.gist()))
     }
 
     /// A move that needs nothing but its row.
@@ -234,9 +268,25 @@ impl Ask<'_> {
         let mut moves = Moves::new(self.it, self.now);
         let known = moves.to(self.id, to, why);
         known.verified = None;
-        let run = known.work.as_mut().and_then(|work| {
-            work.back_to_builder(why);
-            work.run.clone()
+        let words = match to {
+            Status::Assigned => format!("The owner unblocked this task: {why}"),
+            Status::New
+            | Status::InProgress
+            | Status::Blocked
+            | Status::ReadyForReview
+            | Status::Done
+            | Status::Canceled => format!("The owner asks for changes: {why}"),
+        };
+        let audit = known.work.take_if(|work| work.by_hand).map(|work| work.run);
+        if audit.is_some() {
+            decision.effect(Effect::Release { tree: TreeRef::Main });
+        }
+        known.audited = None;
+        let run = audit.flatten().or_else(|| {
+            known.work.as_mut().and_then(|work| {
+                work.back_to_builder(&words);
+                work.run.clone()
+            })
         });
         if let Some(work) = known.work.clone() {
             remedy::along(&mut moves, self.it, &work, to, why);
@@ -249,11 +299,20 @@ impl Ask<'_> {
         if let Some(run) = run {
             decision.effect(Effect::Stop { run, why: format!("{} is {}", self.id, to.word()) });
         }
-        Outcome::Done(decision, format!("{} is {} ({})", self.id, to.word(), row.id))
+        Outcome::Done(decision, self.moved(to))
+    }
+
+    /// `T0001: ASSIGNED → IN_PROGRESS`.
+    fn moved(&self, to: Status) -> String {
+        format!("{}: {} → {}", self.id, self.status().word(), to.word())
     }
 
     /// NEW and ASSIGNED both: whoever starts a task has assigned it.
     fn start(&self) -> Outcome {
+        let known = self.it.index.known(self.id, self.now.wall);
+        if self.status() == Status::InProgress && known.work.is_none() && self.reason().is_some() {
+            return self.start_anew();
+        }
         let from = if self.status() == Status::New { Status::Assigned } else { self.status() };
         let Some(row) =
             find(from, Status::InProgress, Actor::Orchestrator).filter(|row| row.id == "TB2")
@@ -264,13 +323,73 @@ impl Ask<'_> {
         if !waits.is_empty() {
             return Outcome::No(format!("{} waits: {} (AG-27)", self.id, waits.join(", ")));
         }
+        let begins = match hand::begins(self.it, self.id) {
+            Ok(begins) => begins,
+            Err(ask) => return Outcome::First(*ask),
+        };
         let mut decision = self.it.builder();
         let mut moves = Moves::new(self.it, self.now);
         let known =
             moves.to(self.id, Status::InProgress, self.reason().unwrap_or("started by hand"));
         known.scope = Some(self.task.scope.clone());
+        known.hand = begins;
         moves.into(&mut decision, Some(row.id));
-        Outcome::Done(decision, format!("{} is IN_PROGRESS ({})", self.id, row.id))
+        Outcome::Done(decision, self.moved(Status::InProgress))
+    }
+
+    /// The owner says that what changed so far is not this task's: its work counts from the tree as it is.
+    fn start_anew(&self) -> Outcome {
+        let begins = match hand::begins(self.it, self.id) {
+            Ok(begins) => begins,
+            Err(ask) => return Outcome::First(*ask),
+        };
+        let mut decision = self.it.builder();
+        let known = self.it.index.known(self.id, self.now.wall);
+        let known = Known { hand: begins, verified: None, audited: None, ..known };
+        decision.remember(&format!("task/{}", self.id), known);
+        decision.announce("task start", &format!("{}: {}", self.id, self.reason().unwrap_or("")));
+        Outcome::Done(decision, format!("{}: its changes count from now on", self.id))
+    }
+
+    /// AG-41: a new audit of the tree as it is.
+    fn audit(&self) -> Outcome {
+        let known = self.it.index.known(self.id, self.now.wall);
+        if self.status() != Status::ReadyForReview {
+            let at = self.status().word();
+            return Outcome::No(format!(
+                "{} is {at}; an audit looks at work that is READY_FOR_REVIEW (AG-41)",
+                self.id
+            ));
+        }
+        if !hand::has_auditor(self.it) {
+            let auditor = &self.it.limits.auditor;
+            return Outcome::No(format!(
+                "the auditor `{auditor}` is not an agent here; set board.auditor in agency's config (AG-41)"
+            ));
+        }
+        let work = match known.work.clone() {
+            Some(work) if work.run.is_some() => {
+                let what = "a run of this task is under way; wait for its end, or agency stop it";
+                return Outcome::No(format!("{}: {what} (AG-41)", self.id));
+            }
+            Some(work) if !work.by_hand => work,
+            Some(_) | None => match hand::audit(self.it, self.id) {
+                Ok(work) => work,
+                Err(ask) => return Outcome::First(*ask),
+            },
+        };
+        let mut decision = self.it.builder();
+        if let Some(check) = work.check.as_ref().filter(|_| !work.shared) {
+            decision.effect(check.drop_tree());
+        }
+        let mut moves = Moves::new(self.it, self.now);
+        let known = moves.to(self.id, Status::ReadyForReview, "the owner asks for a new audit");
+        known.verified = None;
+        known.audited = None;
+        known.work = Some(work.audited_anew());
+        moves.into(&mut decision, None);
+        let auditor = &self.it.limits.auditor;
+        Outcome::Done(decision, format!("{}: `{auditor}` audits it anew", self.id))
     }
 
     fn request_changes(&self) -> Outcome {
@@ -290,7 +409,18 @@ impl Ask<'_> {
             return self.no_row(Status::Done);
         };
         let known = index.known(self.id, self.now.wall);
-        if known.work.is_some() {
+        let overridden = known.verified.as_ref().is_some_and(|verified| verified.overridden);
+        if let Some(work) = known.work.as_ref().filter(|work| work.by_hand && !overridden) {
+            let auditor = &self.it.limits.auditor;
+            if work.stage == Stage::Owner {
+                return Outcome::No(format!("{}: {} (AG-28)", self.id, known.reason));
+            }
+            return Outcome::No(format!(
+                "{} waits for its audit by `{auditor}`; `agency run` starts it (AG-28)",
+                self.id
+            ));
+        }
+        if known.work.as_ref().is_some_and(|work| !work.by_hand) {
             return Outcome::No(format!(
                 "we work on {} ourselves: it is DONE when its verify has passed and it is merged (AG-14)",
                 self.id
@@ -321,18 +451,51 @@ impl Ask<'_> {
                 ));
             }
         }
-        if let Some(outcome) = self.risks(verified) {
+        if let Some(outcome) = self.risks(verified).or_else(|| self.by_hand(&known)) {
             return outcome;
         }
         let mut decision = self.it.builder();
         let mut moves = Moves::new(self.it, self.now);
-        moves.to(
-            self.id,
-            Status::Done,
-            if verified.overridden { "by override" } else { "verified" },
-        );
+        let why = if verified.overridden { "by override" } else { "verified" };
+        let run = moves.to(self.id, Status::Done, why).work.take().and_then(|work| work.run);
+        if let Some(run) = run {
+            let why = format!("{} is DONE by override", self.id);
+            decision.effect(Effect::Stop { run, why });
+        }
         moves.into(&mut decision, Some(row.id));
-        Outcome::Done(decision, format!("{} is DONE ({})", self.id, row.id))
+        Outcome::Done(decision, self.moved(Status::Done))
+    }
+
+    /// AG-13, AG-28: a person's work stayed in its scope, and passed its audit where there is an auditor.
+    fn by_hand(&self, known: &Known) -> Option<Outcome> {
+        let overridden = known.verified.as_ref().is_some_and(|verified| verified.overridden);
+        match hand::scope(self.it, self.id) {
+            Err(ask) => return Some(Outcome::First(*ask)),
+            Ok(Some(scope)) => {
+                let path = RelPath::fixed(state::PATH);
+                if let Some(breach) = hand::breaches(&scope, &path).first() {
+                    return Some(Outcome::No(format!("{}: {} (AG-13)", self.id, breach.found)));
+                }
+            }
+            Ok(None) => {}
+        }
+        if overridden || !self.it.limits.audits_people || !hand::has_auditor(self.it) {
+            return None;
+        }
+        let ask = format!("agency task audit {}", self.id);
+        let Some(audited) = &known.audited else {
+            return Some(Outcome::No(format!(
+                "{} was not audited; `{ask}` asks for it (AG-28)",
+                self.id
+            )));
+        };
+        match hand::changed_since(self.it, self.id, audited) {
+            Err(ask) => Some(Outcome::First(*ask)),
+            Ok(Some(why)) => {
+                Some(Outcome::No(format!("{}: {why}; `{ask}` asks for a new one (AG-34)", self.id)))
+            }
+            Ok(None) => None,
+        }
     }
 
     fn ask(&self, query: Query) -> Decision {
@@ -369,20 +532,14 @@ impl Ask<'_> {
 
     /// AG-20: checked before DONE whatever the verify was asked to do; RISKS.md as it was committed.
     fn risks(&self, verified: &Verified) -> Option<Outcome> {
-        if verified.overridden {
-            return None;
-        }
         let text = match self.trusted(risks::PATH) {
             Ok(text) => text,
             Err(query) => return Some(Outcome::First(self.ask(*query))),
         };
         let check = risks::check(self.id, &self.task.risks, &risks::parse(&text));
-        let reason = check.blocking_reason.clone().or_else(|| {
-            check
-                .override_required
-                .first()
-                .map(|id| format!("{id} is P1 OPEN — DONE needs an override"))
-        })?;
+        let p1 = check.override_required.first().filter(|_| !verified.overridden);
+        let p1 = p1.map(|id| format!("{id} is P1 OPEN — DONE needs an override"));
+        let reason = check.blocking_reason.clone().or(p1)?;
         Some(Outcome::No(format!("{}: {reason} (AG-20)", self.id)))
     }
 

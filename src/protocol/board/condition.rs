@@ -79,7 +79,7 @@ fn alive(it: &Board) -> Option<LiveRun> {
 }
 
 /// Whom a stage of a task waits for.
-fn who(it: &Board, id: &TaskId, stage: Stage) -> String {
+pub(super) fn who(it: &Board, id: &TaskId, stage: Stage) -> String {
     match stage {
         Stage::Audit | Stage::Audited => it.limits.auditor.clone(),
         Stage::Setup => "the set-up".to_owned(),
@@ -114,13 +114,13 @@ fn at_work(it: &Board, now: Now) -> Option<Condition> {
 }
 
 fn paused(it: &Board, id: &TaskId, work: &TaskWork, at: Moment) -> Condition {
+    if !work.parked.is_empty() {
+        return Condition::waits_until(format!("{id}: {}", work.parked), at);
+    }
     let next = clock_time(at.wall());
     let why = work.refused.as_deref().unwrap_or(&work.last);
     let words = match why.lines().next().unwrap_or_default() {
         "" => format!("{id}: next try of {} {next}", who(it, id, work.stage)),
-        limit if limit.starts_with("hit a usage limit") => {
-            format!("{id}: {}'s usage limit, resets {next}", who(it, id, work.stage))
-        }
         why => format!("{id}: {}; next try {next}", clip(why, 160)),
     };
     Condition::waits_until(words, at)
@@ -175,6 +175,9 @@ fn cannot_begin(it: &Board) -> Option<String> {
             "no git here: `board.isolation: shared` allows the one tree there is".to_owned()
         });
     }
+    if let Some(why) = it.index.memory.told.get(super::work::UNCOMMITTED) {
+        return Some(why.clone());
+    }
     match &it.index.checkout {
         Some(checkout) if checkout.head.is_none() => {
             Some("the repository has no commit to begin from".to_owned())
@@ -213,7 +216,7 @@ fn others(it: &Board) -> impl Iterator<Item = String> {
         .map(|(status, id)| why(it, status, id))
 }
 
-fn why(it: &Board, status: Status, id: &TaskId) -> String {
+pub(super) fn why(it: &Board, status: Status, id: &TaskId) -> String {
     let Some(task) = it.index.task(id) else {
         return format!("{id} is {}, and its file cannot be read", status.word());
     };

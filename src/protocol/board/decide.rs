@@ -2,14 +2,14 @@
 
 use super::memory::WayOut;
 use super::tell::{self, Reason};
-use super::{Board, away, command, condition, judge, manifest, record, tamper, work};
-use crate::model::{Builder, Deadline, Decision, Effect, FileState, Now, Severity};
+use super::{Board, assignees, away, command, condition, judge, manifest, record, tamper, work};
+use crate::model::{Builder, Deadline, Decision, Effect, Fact, FileState, Now, Query, Severity};
 
 pub(super) fn decide(it: &Board, now: Now) -> Decision {
     if it.index.is_busy() {
         return Decision::default();
     }
-    let duties: [fn(&Board, Now) -> Option<Decision>; 10] = [
+    let duties: [fn(&Board, Now) -> Option<Decision>; 11] = [
         command::answer,
         stranger,
         failure,
@@ -18,6 +18,7 @@ pub(super) fn decide(it: &Board, now: Now) -> Decision {
         tamper::repair,
         judge::task_file,
         judge::report,
+        assignees::unknown,
         record::commit,
         work::go,
     ];
@@ -120,6 +121,30 @@ fn deadline(it: &Board, now: Now) -> Option<Deadline> {
 impl Board {
     pub(super) fn builder(&self) -> Builder {
         Builder::new(super::NAME, self.index.memory.decisions)
+    }
+
+    /// An answer, or the question.
+    pub(super) fn ask(&self, query: Query) -> Result<&Fact, Box<Decision>> {
+        let known = self.index.answers.iter().find(|(_, asked, _)| *asked == query);
+        known.map(|(_, _, fact)| fact).ok_or_else(|| {
+            let mut decision = self.builder();
+            decision.effect(Effect::Ask { query });
+            Box::new(decision.finish())
+        })
+    }
+
+    /// Asks everything that is not known yet at once.
+    pub(super) fn ask_all(&self, queries: Vec<Query>) -> Result<(), Box<Decision>> {
+        let open = |query: &Query| !self.index.answers.iter().any(|(_, asked, _)| asked == query);
+        let open: Vec<Query> = queries.into_iter().filter(open).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let mut decision = self.builder();
+        for query in open {
+            decision.effect(Effect::Ask { query });
+        }
+        Err(Box::new(decision.finish()))
     }
 
     /// The owner is on another branch, or in the middle of something: nothing is judged.

@@ -1,6 +1,7 @@
 //! A Markdown document with frontmatter: where each part lies, and typed reads of its fields that list every problem at once.
 //! It knows no field's name.
 
+use super::names::Zone;
 use crate::model::yaml::{self, Kind, Node};
 use crate::model::{Digest, Rejection, RelPath, clip};
 use chrono::{DateTime, FixedOffset};
@@ -165,9 +166,10 @@ impl<'a> Fields<'a> {
         value
     }
 
-    pub(super) fn time(&mut self, key: &str) -> Option<DateTime<FixedOffset>> {
-        let wanted = "an ISO time with a zone, such as 2026-01-31T16:10:00+01:00";
-        self.one_of(key, wanted, |text| DateTime::parse_from_rfc3339(text).ok())
+    /// A time without a zone is read in the board's own.
+    pub(super) fn time(&mut self, key: &str, zone: Zone) -> Option<DateTime<FixedOffset>> {
+        let wanted = "an ISO time, such as 2026-01-31T16:10:00+01:00";
+        self.one_of(key, wanted, |text| zone.read(text))
     }
 
     pub(super) fn truth(&mut self, key: &str) -> Option<bool> {

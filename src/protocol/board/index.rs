@@ -5,7 +5,7 @@ mod known;
 
 use super::manifest::{self, Manifest};
 use super::memory::{Memory, Touched};
-use super::names::{Place, PlaceKind, TaskId};
+use super::names::{Place, PlaceKind, TaskId, Zone};
 use super::table::Status;
 use super::task::{self, Priority, Task};
 use super::{Board, artifact, risks, state};
@@ -35,6 +35,10 @@ pub(super) struct Index {
     /// Every task in its column, P0 first.
     pub(super) columns: BTreeMap<Status, BTreeSet<(Priority, TaskId)>>,
     filed: BTreeMap<TaskId, (Status, Priority)>,
+    /// Tasks that wait for somebody who is not an agent, by that name (AG-37).
+    pub(super) people: BTreeMap<String, BTreeSet<TaskId>>,
+    /// Task files that say DONE although the task is not (AG-11).
+    pub(super) forged: BTreeSet<RelPath>,
     /// The reports of each task, by path.
     reports: BTreeMap<TaskId, BTreeMap<RelPath, Bytes>>,
     /// Documents whose judgement is not in memory yet.
@@ -115,6 +119,13 @@ impl Index {
         Self { agents, ..Self::default() }
     }
 
+    pub(super) fn zone(&self) -> Zone {
+        match &self.manifest {
+            Some(Ok(manifest)) => manifest.zone,
+            Some(Err(_)) | None => Zone::UTC,
+        }
+    }
+
     pub(super) fn is_person(&self, assignee: &str) -> bool {
         let seat = super::names::seat(assignee);
         seat != super::names::PLAYWRIGHT && !self.agents.contains(&seat)
@@ -166,7 +177,8 @@ impl Index {
         let mut touched: Vec<TaskId> = Vec::new();
         touched.extend(Place::parse(path.as_str()).map(|place| place.id));
         if let Some(file) = there {
-            let task = file.read(|bytes| task::parse(bytes, path)).map(Box::new);
+            let zone = self.zone();
+            let task = file.read(|bytes| task::parse_in(bytes, path, zone)).map(Box::new);
             self.note_links(path, &task);
             self.sheets.insert(path.clone(), Sheet { file, task });
         }
@@ -292,6 +304,7 @@ impl Index {
     }
 
     fn refile_one(&mut self, id: &TaskId) {
+        self.refile_person(id);
         if let Some((_, priority)) = self.filed.get(id) {
             self.ready.remove(&(*priority, id.clone()));
         }
@@ -307,6 +320,19 @@ impl Index {
             if status == Status::Assigned && self.may_begin(id) {
                 self.ready.insert((priority, id.clone()));
             }
+        }
+    }
+
+    fn refile_person(&mut self, id: &TaskId) {
+        self.people.retain(|_, ids| {
+            ids.remove(id);
+            !ids.is_empty()
+        });
+        let waits = matches!(self.status_of(id), Some(Status::New | Status::Assigned));
+        let person = self.task(id).filter(|task| waits && !task.person);
+        if let Some(task) = person.filter(|task| self.is_person(&task.assignee)) {
+            let name = super::names::seat(&task.assignee);
+            self.people.entry(name).or_default().insert(id.clone());
         }
     }
 
@@ -349,8 +375,15 @@ impl Index {
         if !path.as_str().starts_with(INBOX) {
             return;
         }
+        let forged = self.is_forged(path);
+        if forged {
+            self.forged.insert(path.clone());
+        } else {
+            self.forged.remove(path);
+        }
         let known = self.memory.refused.get(path);
         let due = match self.sheets.get(path) {
+            Some(_) if forged => false,
             None => known.is_some(),
             Some(sheet) => match self.refusal_of(path) {
                 Some(_) => known != Some(&sheet.file.digest),
@@ -405,11 +438,8 @@ pub(super) const FIXED: [&str; 5] =
 pub(super) const TREES: [(&str, &str); 2] = [(".kodingx/inbox", ".md"), (".kodingx/outbox", ".md")];
 
 impl Board {
-    pub(super) fn zone(&self) -> super::names::Zone {
-        match &self.index.manifest {
-            Some(Ok(manifest)) => manifest.zone,
-            Some(Err(_)) | None => super::names::Zone::UTC,
-        }
+    pub(super) fn zone(&self) -> Zone {
+        self.index.zone()
     }
 
     pub(super) fn header(&self) -> String {

@@ -1,10 +1,11 @@
 //! Task files and reports in the owner's tree: refused with every reason, or taken as the move that they are.
 
 use super::Board;
-use super::index::Claim;
-use super::memory::{Paper, Proposal};
+use super::hand;
+use super::index::{Bytes, Claim};
+use super::memory::{Paper, Proposal, Work};
 use super::moves::Moves;
-use super::names::{TaskId, same_agent};
+use super::names::{Place, PlaceKind, TaskId, same_agent};
 use super::report::{self, Report, Says};
 use super::table::{Status, between};
 use super::tell::{self, Reason};
@@ -31,11 +32,18 @@ fn claimed(it: &Board, path: &RelPath, now: Now) -> Option<Decision> {
     let task = it.index.sheet(path)?.task.as_deref().ok()?;
     let from = it.index.status_of(&task.id)?;
     let row = between(from, to)?;
+    let begins = if row.id == "TB2" { hand::begins(it, &task.id) } else { Ok(None) };
+    let begins = match begins {
+        Ok(begins) => begins,
+        Err(ask) => return Some(*ask),
+    };
     let mut decision = it.builder();
     let mut moves = Moves::new(it, now);
     let known = moves.to(&task.id, to, "its file says so");
     known.scope = Some(task.scope.clone());
+    known.hand = begins.or_else(|| known.hand.take());
     known.verified = None;
+    known.audited = None;
     moves.into(&mut decision, Some(row.id));
     Some(decision.finish())
 }
@@ -49,15 +57,30 @@ pub(super) fn refuse(
     let digest = it.index.sheet(path).map(|sheet| &sheet.file.digest);
     let digest = digest.or_else(|| it.index.report_file(path).map(|(_, file)| &file.digest));
     let Some(digest) = digest.cloned() else { return };
-    let first = problems.first().map(ToString::to_string).unwrap_or_default();
-    let rule = if path.as_str().contains("/outbox/") { "AG-07" } else { "AG-06" };
+    let first = problems.first().map(Rejection::gist).unwrap_or_default();
+    let what = match Place::parse(path.as_str()) {
+        Some(place) if place.kind == PlaceKind::Task => format!("{}'s file", place.id),
+        Some(place) => format!("{}'s report", place.id),
+        None => "a file".to_owned(),
+    };
+    let scope = problems.first().is_some_and(|problem| problem.rule.as_str() == "AG-13");
+    let rule = match (scope, path.as_str().contains("/outbox/")) {
+        (true, _) => "AG-13",
+        (false, true) => "AG-07",
+        (false, false) => "AG-06",
+    };
     let mut reason = Reason::new(
         rule,
         format!("{path} {}", digest.short()),
-        format!("`{path}` is refused: {first}"),
+        format!("{what} is refused: {first}; {path}"),
     );
     reason.did = "The file stays as it is; nothing moves because of it.".to_owned();
-    reason.resolve = "put the file right; it is judged again when it changes".to_owned();
+    reason.resolve = match Place::parse(path.as_str()).filter(|_| scope) {
+        Some(Place { id, .. }) => format!(
+            "undo that change, then agency verify --task {id}; or, if it is not this task's, agency task start {id} --reason … counts from now on"
+        ),
+        None => "put the file right; it is judged again when it changes".to_owned(),
+    };
     reason.evidence = problems.iter().map(ToString::to_string).collect();
     for problem in problems {
         decision.reject(problem.with_digest(&digest));
@@ -101,20 +124,64 @@ pub(super) fn report_of(it: &Board, id: &TaskId, now: Now) -> Option<Decision> {
     judge_report(it, due, now)
 }
 
-fn judge_report(it: &Board, path: &RelPath, now: Now) -> Option<Decision> {
+pub(super) fn judge_report(it: &Board, path: &RelPath, now: Now) -> Option<Decision> {
     let mut decision = it.builder();
     let Some((id, file)) = it.index.report_file(path) else {
         forgive(it, &mut decision, path);
         return Some(decision.finish());
     };
-    let judged = file
-        .read(|bytes| report::parse(bytes, path))
-        .and_then(|report| objections(it, &id, path, &report).map(|()| report));
-    match judged {
+    match judged(it, &id, path, file) {
         Err(problems) => refuse(it, &mut decision, path, problems),
-        Ok(report) => accept(it, &mut decision, path, &report, now),
+        Ok(report) => {
+            return Some(by_scope(it, &id, path, &report, now).unwrap_or_else(|ask| *ask));
+        }
     }
     Some(decision.finish())
+}
+
+/// AG-13: a person's report counts once everything that changed lies in the task's scope.
+fn by_scope(
+    it: &Board,
+    id: &TaskId,
+    path: &RelPath,
+    report: &Report,
+    now: Now,
+) -> Result<Decision, Box<Decision>> {
+    let ready = report.says == Says::ReadyForReview;
+    let scope = if ready { hand::scope(it, id)? } else { None };
+    let audits = ready && it.limits.audits_people && hand::has_auditor(it);
+    let audit = if audits { Some(hand::audit(it, id)?) } else { None };
+    let mut decision = it.builder();
+    let breaches = scope.as_ref().map(|scope| hand::breaches(scope, path)).unwrap_or_default();
+    if breaches.is_empty() {
+        accept(it, &mut decision, path, report, audit, now);
+        if let Some(Ok(verdict)) = &scope {
+            hand::tell_untouched(it, &mut decision, id, verdict);
+        }
+    } else {
+        refuse(it, &mut decision, path, breaches);
+    }
+    Ok(decision.finish())
+}
+
+/// The report of a task that was refused for its scope alone: it is judged again when the owner asks for more.
+pub(super) fn out_of_scope_report<'a>(it: &'a Board, id: &TaskId) -> Option<&'a RelPath> {
+    let (path, file) = it.index.newest_report(id)?;
+    let memory = &it.index.memory;
+    let refused = memory.refused.get(path) == Some(&file.digest);
+    let told = memory.told_of.get(path).is_some_and(|cause| cause.rule.as_str() == "AG-13");
+    (refused && told).then_some(path)
+}
+
+fn judged(it: &Board, id: &TaskId, path: &RelPath, file: &Bytes) -> Result<Report, Vec<Rejection>> {
+    let zone = it.zone();
+    let report = file.read(|bytes| report::parse_in(bytes, path, zone))?;
+    objections(it, id, path, &report).map(|()| report)
+}
+
+/// Everything that is wrong with a report, as it is now.
+pub(super) fn problems_of(it: &Board, id: &TaskId, path: &RelPath, file: &Bytes) -> Vec<Rejection> {
+    judged(it, id, path, file).err().unwrap_or_default()
 }
 
 /// AG-07: the task exists, the writer is its assignee, it is IN_PROGRESS.
@@ -154,6 +221,7 @@ fn accept(
     decision: &mut crate::model::Builder,
     path: &RelPath,
     report: &Report,
+    audit: Option<Work>,
     now: Now,
 ) {
     let Some((id, file)) = it.index.report_file(path) else { return };
@@ -165,7 +233,12 @@ fn accept(
     let known = moves.to(&id, to, &why);
     known.report = Some(Paper { path: path.clone(), digest: file.digest.clone() });
     known.verified = None;
+    known.audited = None;
+    known.work = audit.or_else(|| known.work.take());
     known.told = (to == Status::Blocked).then(|| blocked_cause(it, &id));
+    let own = report.files_modified.iter().filter_map(|path| RelPath::new(path).ok());
+    let own: Vec<RelPath> = own.filter(|path| in_scope(it, &id, path)).collect();
+    hand::credit(it, &mut moves, &id, own.iter());
     moves.into(decision, Some(row));
     if it.index.memory.refused.contains_key(path) {
         forgive(it, decision, path);
@@ -174,6 +247,11 @@ fn accept(
     if to == Status::Blocked {
         tell_blocked(it, decision, &id, &why);
     }
+}
+
+fn in_scope(it: &Board, id: &TaskId, path: &RelPath) -> bool {
+    let scope = it.index.memory.tasks.get(id).and_then(|known| known.scope.as_ref());
+    scope.is_some_and(|scope| scope.judge([path]).breaches.is_empty())
 }
 
 /// AG-30: what a builder asks for beyond its task is the owner's to decide.

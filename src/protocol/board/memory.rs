@@ -8,7 +8,7 @@ use super::scope::Scope;
 use super::state::State;
 use super::table::Status;
 use crate::model::{
-    Cause, CommitId, Decision, Digest, Effect, Memo, Moment, PlannedCommit, RelPath, RunId,
+    Cause, CommitId, Decision, Digest, Effect, Memo, Moment, Outage, PlannedCommit, RelPath, RunId,
     Timestamp, TreeId,
 };
 use serde::{Deserialize, Serialize};
@@ -80,12 +80,30 @@ pub(super) struct Known {
     /// Reports and audits that were taken while we worked on it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) papers: BTreeMap<RelPath, Digest>,
+    /// Where a person's work began (AG-13).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) hand: Option<Hand>,
+    /// The tree of a person's work that an auditor let pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) audited: Option<TreeId>,
     /// What the owner was told of it, until it goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) told: Option<Cause>,
     /// What we do about it ourselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) work: Option<Work>,
+}
+
+/// A person's work in the owner's own tree, from its beginning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Hand {
+    /// The commit that was checked out.
+    pub(super) base: Option<CommitId>,
+    /// The tree as it was, with what was not committed.
+    pub(super) tree: TreeId,
+    /// Files that other tasks have changed there since.
+    #[serde(default)]
+    pub(super) others: BTreeSet<RelPath>,
 }
 
 /// Where the work on a task stands.
@@ -126,6 +144,11 @@ pub(super) struct Work {
     /// Failed tries of this stage.
     pub(super) tries: u32,
     pub(super) not_before: Option<Moment>,
+    /// Why it waits until then, while its agent's provider does not serve it (SU-09).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) parked: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) outage: Option<Outage>,
     /// How often it was sent back.
     pub(super) round: u32,
     /// Why it was sent back, for the builder.
@@ -157,6 +180,9 @@ pub(super) struct Work {
     /// It is done in the owner's own tree.
     #[serde(default)]
     pub(super) shared: bool,
+    /// A person did it there; we only audit it (AG-28).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) by_hand: bool,
     /// What was not committed there before it began: never a part of its change.
     #[serde(default)]
     pub(super) dirty: Vec<RelPath>,
@@ -169,12 +195,20 @@ pub(super) struct Work {
     /// What lay there before the auditor began: not its verdict, whoever wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) lay: Option<Digest>,
+    /// The number of the audit that was asked for (AG-43).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) asked: Option<String>,
     /// The auditor's last message, until it is judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) said: Option<String>,
     /// Reports and audits that were taken from its tree.
     #[serde(default)]
     pub(super) papers: BTreeMap<RelPath, Digest>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// A command's end, for the report that we make of it.
@@ -231,6 +265,8 @@ impl Work {
             run: None,
             tries: 0,
             not_before: None,
+            parked: String::new(),
+            outage: None,
             round: 0,
             reasons: Vec::new(),
             refused: None,
@@ -248,6 +284,8 @@ impl Work {
             mine: Vec::new(),
             answer: None,
             lay: None,
+            asked: None,
+            by_hand: false,
             said: None,
             exit: None,
             papers: BTreeMap::new(),
@@ -259,6 +297,20 @@ impl Work {
     /// In the owner's own tree, which is ready as it is.
     pub(super) fn in_main(id: &TaskId, base: CommitId) -> Self {
         Self { shared: true, stage: Stage::Build, ..Self::new(id, base) }
+    }
+
+    /// The owner wants another audit of what is there.
+    pub(super) fn audited_anew(self) -> Self {
+        Self {
+            stage: Stage::Audit,
+            tries: 0,
+            not_before: None,
+            refused: None,
+            verdict: None,
+            check: None,
+            said: None,
+            ..self
+        }
     }
 
     /// The owner has spoken: the builder begins anew, with their words.
@@ -335,6 +387,8 @@ impl Known {
             verified: None,
             remediates: None,
             papers: BTreeMap::new(),
+            hand: None,
+            audited: None,
             told: None,
             work: None,
         }

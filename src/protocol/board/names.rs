@@ -1,6 +1,7 @@
 //! Names that the board makes files of: task ids, agents, slugs, dates. None of them ever leaves `.kodingx/` (SE-02).
 
 use crate::model::{RelPath, Timestamp};
+use chrono::{DateTime, FixedOffset, NaiveDateTime, TimeZone as _};
 use chrono_tz::Tz;
 use std::fmt;
 
@@ -221,6 +222,19 @@ impl Zone {
         at.with_timezone(&self.0).to_rfc3339_opts(chrono::SecondsFormat::Secs, false)
     }
 
+    /// An ISO time; one that names no zone is in this one.
+    pub fn read(self, text: &str) -> Option<DateTime<FixedOffset>> {
+        if let Ok(time) = DateTime::parse_from_rfc3339(text) {
+            return Some(time);
+        }
+        let forms =
+            ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"];
+        let local = forms.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok())?;
+        // An hour that the zone skips is read as UTC.
+        let time = self.0.from_local_datetime(&local).earliest();
+        Some(time.map_or_else(|| local.and_utc().fixed_offset(), |time| time.fixed_offset()))
+    }
+
     pub fn date(self, at: Timestamp) -> String {
         at.with_timezone(&self.0).format("%Y-%m-%d").to_string()
     }
@@ -275,6 +289,20 @@ mod tests {
             (place.kind, place.id, place.agent.as_str()),
             (PlaceKind::Task, id, "claude-code")
         );
+    }
+
+    // covers: AG-06, AG-07
+    #[test]
+    fn a_time_without_a_zone_is_in_the_boards() {
+        let zone = Zone::parse("Europe/Zurich").unwrap();
+        let read = |text: &str| zone.read(text).map(|time| time.to_rfc3339());
+        let local = Some("2026-07-01T16:10:00+02:00".to_owned());
+        for text in ["2026-07-01T16:10:00", "2026-07-01 16:10:00", "2026-07-01T16:10"] {
+            assert_eq!(read(text), local, "{text}");
+        }
+        assert_eq!(read("2026-07-01T16:10:00Z").unwrap(), "2026-07-01T16:10:00+00:00");
+        assert!(read("2026-03-29T02:30:00").is_some(), "an hour that the zone skips");
+        assert_eq!(read("yesterday").or_else(|| read("2026-07-01")), None);
     }
 
     #[test]

@@ -37,6 +37,9 @@ impl Record {
         for Paper { path, digest } in papers {
             self.files.insert(path.clone(), digest.clone());
         }
+        for (path, digest) in &known.papers {
+            self.files.entry(path.clone()).or_insert_with(|| digest.clone());
+        }
         for work in known.work.iter() {
             self.files.extend(work.papers.clone());
             work.remedies.iter().for_each(|remedy| self.add_sheet(it, remedy));

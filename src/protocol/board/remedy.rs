@@ -88,6 +88,7 @@ fn subtask(step: &Step<'_>, parent: &Task) -> NewTask {
         title: clip(&format!("Remediate {}: {}", step.id, parent.title), 160),
         priority: parent.priority,
         assignee: parent.assignee.clone(),
+        person: parent.person,
         status: Status::Assigned,
         dod_profile: parent.dod_profile.clone(),
         scope: step.known.scope.clone().unwrap_or_else(|| parent.scope.clone()),

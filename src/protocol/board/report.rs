@@ -2,7 +2,7 @@
 //! Whether it is its author's turn is not known here.
 
 use super::front::{self, Fields};
-use super::names::{Place, PlaceKind, TaskId, is_agent, same_agent};
+use super::names::{Place, PlaceKind, TaskId, Zone, is_agent, same_agent};
 use crate::model::{Digest, Rejection, RelPath, clip};
 use chrono::{DateTime, FixedOffset};
 
@@ -34,6 +34,11 @@ pub struct Report {
 const RULE: &str = "AG-07";
 
 pub fn parse(bytes: &[u8], path: &RelPath) -> Result<Report, Vec<Rejection>> {
+    parse_in(bytes, path, Zone::UTC)
+}
+
+/// Times without a zone are in the board's.
+pub fn parse_in(bytes: &[u8], path: &RelPath, zone: Zone) -> Result<Report, Vec<Rejection>> {
     let digest = Digest::of(bytes);
     let front = front::read(bytes, RULE, path).map_err(|p| vec![p.with_digest(&digest)])?;
     let mut fields = Fields::new(RULE, path, &front.root, 1);
@@ -44,8 +49,8 @@ pub fn parse(bytes: &[u8], path: &RelPath) -> Result<Report, Vec<Rejection>> {
         "BLOCKED" => Some(Says::Blocked),
         _ => None,
     });
-    let started_at = fields.time("started_at");
-    let finished_at = fields.time("finished_at");
+    let started_at = fields.time("started_at", zone);
+    let finished_at = fields.time("finished_at", zone);
     if let (Some(start), Some(end)) = (started_at, finished_at)
         && end < start
     {
@@ -153,6 +158,8 @@ pub struct Audit {
     pub findings: Vec<String>,
     /// The tree that the auditor saw, where it says so.
     pub tree: Option<String>,
+    /// The audit that was asked for, where it says so.
+    pub asked: Option<String>,
 }
 
 impl Audit {
@@ -180,10 +187,11 @@ pub fn parse_audit(bytes: &[u8], path: &RelPath) -> Result<Audit, Vec<Rejection>
         fields.refuse_at("findings", "a FAIL without findings", "what the builder must put right");
     }
     let tree = front.root.get("tree").and_then(|node| node.text()).map(str::to_owned);
+    let asked = front.root.get("audit").and_then(|node| node.text()).map(str::to_owned);
     check_place(&mut fields, path, PlaceKind::Audit, task_id.as_ref(), agent.as_deref());
     fields.finish(&digest)?;
     let (Some(task_id), Some(agent), Some(verdict)) = (task_id, agent, verdict) else {
         unreachable!("BUG: a field that is missing is a problem")
     };
-    Ok(Audit { task_id, agent, verdict, findings, tree })
+    Ok(Audit { task_id, agent, verdict, findings, tree, asked })
 }

@@ -37,6 +37,18 @@ pub struct Risk {
     pub line: u64,
 }
 
+impl Risk {
+    /// Which line is missing or cannot be read.
+    pub fn lacks(&self) -> &'static str {
+        match (self.priority, self.status) {
+            (None, None) => "has no **Priority:** (P0 to P3) and no **Status:** line",
+            (None, Some(_)) => "has no **Priority:** line (P0 to P3)",
+            (Some(_), None) => "has no **Status:** line (OPEN, MITIGATED or CLOSED)",
+            (Some(_), Some(_)) => "is complete",
+        }
+    }
+}
+
 /// `### R-001: title` and the bold fields below it; fenced text is an example, not an entry.
 pub fn parse(text: &str) -> Vec<Risk> {
     let mut risks: Vec<Risk> = Vec::new();
@@ -138,8 +150,13 @@ fn judge(check: &mut RiskCheck, id: &str, risk: Option<&Risk>) {
         block(check, id, format!("{id} is not in RISKS.md — add it before DONE"));
         return;
     };
-    let priority = risk.priority.map_or("no priority", Priority::word);
-    let status = risk.status.map_or("no status", RiskStatus::word);
+    let (Some(priority), Some(status)) = (risk.priority, risk.status) else {
+        let lacks = risk.lacks();
+        check.lines.push(format!("⚠ Risk {id} {lacks} — task cannot be marked DONE"));
+        block(check, id, format!("{id} in RISKS.md {lacks}"));
+        return;
+    };
+    let (priority, status) = (priority.word(), status.word());
     match weight(risk) {
         Weight::Fail => {
             check.lines.push(format!(
@@ -149,7 +166,7 @@ fn judge(check: &mut RiskCheck, id: &str, risk: Option<&Risk>) {
         }
         Weight::Warn => {
             check.lines.push(format!(
-                "⚠ Risk {id} ({priority} {status}) is linked — DONE needs an override"
+                "⚠ WARN: Risk {id} ({priority} {status}) is linked — DONE needs an override"
             ));
             check.override_required.push(id.to_owned());
         }

@@ -166,7 +166,8 @@ pub(super) fn finish(step: &Step<'_>) -> Option<Decision> {
     let check = step.work.check.as_ref()?;
     let overridden = step.known.verified.as_ref().is_some_and(|verified| verified.overridden);
     let artifact = artifact_of(step, check);
-    if let Some(objection) = artifact.objection().filter(|_| !overridden) {
+    let blocked = artifact.blocking_risk().is_some();
+    if let Some(objection) = artifact.objection().filter(|_| !overridden || blocked) {
         return Some(verifying::refused(step, check, &artifact, &objection));
     }
     if let Some(judged) = &step.work.judged {

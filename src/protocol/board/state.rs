@@ -1,7 +1,7 @@
 //! `STATE.md` (spec 2 §8) and `TASK_BOARD.md`: read, checked, rendered. The frontmatter is ours, the text below it is everyone's.
 
 use super::front::{self, Fields};
-use super::names::TaskId;
+use super::names::{TaskId, Zone};
 use super::table::Status;
 use crate::model::yaml::{Kind, quote};
 use crate::model::{Digest, Rejection, RelPath, clip};
@@ -44,7 +44,7 @@ pub fn parse(bytes: &[u8]) -> Result<State, Vec<Rejection>> {
     let front = front::read(bytes, RULE, &path).map_err(|p| vec![p.with_digest(&digest)])?;
     let mut fields = Fields::new(RULE, &path, &front.root, 1);
     let protocol = fields.text("protocol");
-    let updated_at = fields.time("updated_at").and_then(|_| fields.text("updated_at"));
+    let updated_at = fields.time("updated_at", Zone::UTC).and_then(|_| fields.text("updated_at"));
     let mut ids = |key: &str| {
         fields.needed_list(key);
         fields.list_that(key, "ids such as T0001", TaskId::parse)
@@ -72,7 +72,7 @@ fn read_last_verify(
         return None;
     }
     let task_id = fields.one_of("last_verify.task_id", "an id such as T0001", TaskId::parse);
-    fields.time("last_verify.timestamp");
+    fields.time("last_verify.timestamp", Zone::UTC);
     let timestamp = fields.text("last_verify.timestamp");
     let result = fields.one_of("last_verify.result", "pass or fail", |word| {
         ["pass", "fail"].contains(&word).then(|| word.to_owned())
@@ -193,7 +193,7 @@ pub fn board(columns: &[Column<'_>], header: &str, updated_at: &str) -> Vec<u8> 
 
 /// A title is somebody's text: no markup of it counts.
 fn cell(text: &str) -> String {
-    clip(text, 120).replace(['<', '>', '`', '*', '[', ']', '|'], " ")
+    clip(text, 120).replace(['<', '>', '`', '[', ']', '|'], " ")
 }
 
 pub const COLUMN_MAX: usize = COLUMN;

@@ -1,10 +1,14 @@
-//! AG-15: only we write STATE.md's frontmatter and TASK_BOARD.md. A foreign change is kept, repaired and told; text below the
-//! frontmatter is everyone's.
+//! AG-11, AG-15: only we write STATE.md's frontmatter and TASK_BOARD.md, and only we mark a task DONE. A foreign change is kept,
+//! repaired and told; text below the frontmatter is everyone's.
 
 use super::Board;
 use super::state;
+use super::table::Status;
+use super::task;
 use super::tell::{self, Reason};
-use crate::model::{Bytes, Deadline, Decision, Effect, FileState, Now, RelPath, Severity, clip};
+use crate::model::{
+    Bytes, Deadline, Decision, Effect, FileState, Now, Rejection, RelPath, Severity, clip,
+};
 use std::time::Duration;
 
 /// Git changes files first and moves HEAD last: what looks like a forgery may be the first half of the owner's `switch`.
@@ -12,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) fn repair(it: &Board, now: Now) -> Option<Decision> {
     let memory = &it.index.memory;
-    let found = if it.is_away() { None } else { foreign(it) };
+    let found = if it.is_away() { None } else { foreign(it).or_else(|| forged(it)) };
     match (found, memory.suspect) {
         (None, None) => None,
         (None, Some(_)) => {
@@ -26,19 +30,58 @@ pub(super) fn repair(it: &Board, now: Now) -> Option<Decision> {
             Some(decision.finish())
         }
         (Some(_), Some(_)) if deadline(it, now).is_some() => Some(Decision::default()),
-        (Some(found), Some(_)) => Some(put_right(it, found)),
+        (Some(Found::State(found)), Some(_)) => Some(put_right(it, found)),
+        (Some(Found::Done(path)), Some(_)) => Some(put_back(it, path)),
     }
 }
 
-/// What lies in the place of our frontmatter, in words.
-fn foreign(it: &Board) -> Option<String> {
+/// A foreign write.
+enum Found<'a> {
+    /// What lies in the place of our frontmatter, in words.
+    State(String),
+    /// A task's file says DONE, and the task is not.
+    Done(&'a RelPath),
+}
+
+fn forged(it: &Board) -> Option<Found<'_>> {
+    it.index.forged.first().map(Found::Done)
+}
+
+fn foreign(it: &Board) -> Option<Found<'_>> {
     let ours = it.index.memory.state.as_ref()?;
     match it.index.file(state::PATH)? {
         FileState::Whole(file) if ours.is_in(&file.bytes) => None,
-        FileState::Whole(file) => Some(clip(&String::from_utf8_lossy(&file.bytes), 400)),
-        FileState::Absent => Some("the file is gone".to_owned()),
-        FileState::Unreadable(odd) => Some(odd.found.clone()),
+        FileState::Whole(file) => {
+            Some(Found::State(clip(&String::from_utf8_lossy(&file.bytes), 400)))
+        }
+        FileState::Absent => Some(Found::State("the file is gone".to_owned())),
+        FileState::Unreadable(odd) => Some(Found::State(odd.found.clone())),
     }
+}
+
+/// AG-11: the status goes back to where the task stands; what was written is kept.
+fn put_back(it: &Board, path: &RelPath) -> Decision {
+    let mut decision = it.builder();
+    decision.forget("suspect");
+    let sheet = it.index.sheet(path);
+    let task = sheet.and_then(|sheet| Some((sheet, sheet.task.as_deref().ok()?)));
+    let Some((sheet, task)) = task else { return decision.finish() };
+    let status = it.index.status_of(&task.id).unwrap_or(Status::New);
+    let Ok(bytes) = task::with_status(&sheet.file.bytes, path, status) else {
+        return decision.finish();
+    };
+    let (id, word) = (&task.id, status.word());
+    let wanted = format!("{word}; only `agency` marks a task DONE, after its own verify");
+    let rejection = Rejection::new("AG-11", path, "status: DONE in the file", &wanted);
+    decision.reject(rejection.with_digest(&sheet.file.digest));
+    // Not the digest of what lies there: the foreign bytes are to be kept as evidence.
+    decision.effect(Effect::Replace { path: path.clone(), bytes: Bytes(bytes), seen: None });
+    let summary = format!("{id}'s file said DONE without a verify of ours; it says {word} again");
+    let mut reason = Reason::new("AG-11", format!("{path} {}", sheet.file.digest.short()), summary);
+    reason.did = "The foreign bytes are in quarantine; the status is put back.".to_owned();
+    reason.wont = "No DONE is taken from a file; use `agency task done`.".to_owned();
+    tell::tell(it, &mut decision, Severity::Warning, reason);
+    decision.finish()
 }
 
 /// When what lies there will be believed.
@@ -65,7 +108,10 @@ fn put_right(it: &Board, found: String) -> Decision {
     let mut reason = Reason::new(
         "AG-15",
         format!("{} {}", state::PATH, it.index.memory.decisions),
-        format!("the frontmatter of `{}` was changed by somebody else", state::PATH),
+        format!(
+            "the frontmatter of `{}` was changed by something other than `agency`",
+            state::PATH
+        ),
     );
     reason.what = format!(
         "Only `agency` writes the frontmatter of `{}`; an agent or a human changed it.",

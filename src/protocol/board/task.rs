@@ -1,7 +1,7 @@
 //! The task document (spec 2 §6): bytes → task or every problem with its line; a new task → bytes; one value changed, the rest kept.
 
 use super::front::{self, Fields};
-use super::names::{Place, PlaceKind, TaskId, is_agent, same_agent};
+use super::names::{Place, PlaceKind, TaskId, Zone, is_agent, same_agent};
 use super::scope::Scope;
 use super::table::Status;
 use crate::model::yaml::{Kind, quote};
@@ -58,6 +58,8 @@ pub struct Task {
     pub refs: Vec<(String, String)>,
     /// The task that this one puts right (AG-09).
     pub parent: Option<TaskId>,
+    /// Its assignee is a person, whom no configuration needs to name (AG-37).
+    pub person: bool,
     pub body: String,
 }
 
@@ -67,6 +69,8 @@ pub struct NewTask {
     pub title: String,
     pub priority: Priority,
     pub assignee: String,
+    /// The assignee is a person (AG-37).
+    pub person: bool,
     pub status: Status,
     pub dod_profile: String,
     pub scope: Scope,
@@ -84,6 +88,11 @@ pub struct NewTask {
 
 /// Reads a task; `path` says which id and assignee it must have.
 pub fn parse(bytes: &[u8], path: &RelPath) -> Result<Task, Vec<Rejection>> {
+    parse_in(bytes, path, Zone::UTC)
+}
+
+/// Times without a zone are in the board's.
+pub fn parse_in(bytes: &[u8], path: &RelPath, zone: Zone) -> Result<Task, Vec<Rejection>> {
     let digest = Digest::of(bytes);
     let front =
         front::read(bytes, RULE, path).map_err(|problem| vec![problem.with_digest(&digest)])?;
@@ -93,7 +102,7 @@ pub fn parse(bytes: &[u8], path: &RelPath) -> Result<Task, Vec<Rejection>> {
     let priority = fields.one_of("priority", "P0, P1, P2 or P3", Priority::parse);
     let status = fields.one_of("status", Status::WORDS, Status::parse);
     let assignee = fields.one_of("assignee", "an agent's name", agent);
-    let created_at = fields.time("created_at");
+    let created_at = fields.time("created_at", zone);
     let dod_profile = fields.text("dod_profile");
     let scope = Scope::read(&mut fields, &front.root);
     let labels = fields.list("labels");
@@ -105,6 +114,7 @@ pub fn parse(bytes: &[u8], path: &RelPath) -> Result<Task, Vec<Rejection>> {
     let constraints = fields.list("constraints");
     let risks = fields.list_that("risks", "ids such as R-001", risk_id);
     let parent = fields.optional("remediates", "an id such as T0001", TaskId::parse);
+    let person = fields.optional("person", "true or false", |text| text.parse::<bool>().ok());
     check_place(&mut fields, path, id.as_ref(), assignee.as_deref());
     let refs = front.root.get("external_refs");
     if let Some(odd) = refs.filter(|node| !matches!(node.kind, Kind::Map(_) | Kind::Null)) {
@@ -147,6 +157,7 @@ pub fn parse(bytes: &[u8], path: &RelPath) -> Result<Task, Vec<Rejection>> {
         risks,
         refs,
         parent,
+        person: person.unwrap_or(false),
         body,
     })
 }
@@ -229,6 +240,9 @@ impl NewTask {
         line("priority", self.priority.word());
         line("status", self.status.word());
         line("assignee", &self.assignee);
+        if self.person {
+            line("person", "true");
+        }
         line("created_at", created_at);
         line("dod_profile", &quote(&self.dod_profile));
         if let Some(parent) = &self.parent {

@@ -25,7 +25,7 @@ impl Reason {
             summary,
             did: "Nothing was started and nothing was thrown away.".to_owned(),
             wont: "We do not go on with it by ourselves.".to_owned(),
-            resolve: "nothing; `agency escalations` lists it".to_owned(),
+            resolve: "nothing to do; `agency ack` with its id closes it".to_owned(),
             evidence: Vec::new(),
         }
     }

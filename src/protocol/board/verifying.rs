@@ -4,11 +4,12 @@
 use super::artifact::{self, Artifact, NOT_RUN, Passed, Ran, TIMED_OUT};
 use super::memory::{Check, Paper, Stage, Verified, Work};
 use super::moves::Moves;
+use super::names::TaskId;
 use super::profile::{self, Profile, Signals};
 use super::scope::OURS;
 use super::state::LastVerify;
 use super::work::{Job, Step};
-use super::{PROTOCOL, building, risks};
+use super::{Board, PROTOCOL, building, hand, risks};
 use crate::model::{
     Bytes, CommandLine, CommitId, Decision, Digest, Effect, Fact, MergeStyle, Outcome,
     PlannedCommit, Query, RelPath, RunEnd, Seat, TreeRef, clip, to_compare, weakened,
@@ -161,20 +162,31 @@ pub(super) fn profile(
     step: &Step<'_>,
     tip: Option<&CommitId>,
 ) -> Result<Result<Profile, String>, Box<Decision>> {
+    profile_at(step.it, step.id, tip)
+}
+
+/// The profile of a task, in a commit or, without one, as it lies in the owner's tree.
+fn profile_at(
+    it: &Board,
+    id: &TaskId,
+    tip: Option<&CommitId>,
+) -> Result<Result<Profile, String>, Box<Decision>> {
     let at = |path: &RelPath| {
-        let fact = step.ask(file_at(tip, path.clone()))?;
+        let fact = it.ask(file_at(tip, path.clone()))?;
         let found = if let Fact::File(Some(bytes)) = fact { Some(bytes.0.clone()) } else { None };
         Ok::<_, Box<Decision>>(found)
     };
-    let task = step.it.index.task(step.id);
+    let task = it.index.task(id);
     let wanted = task.map_or(profile::AUTO.to_owned(), |task| task.dod_profile.clone());
-    let board = match &step.it.index.manifest {
+    let board = match &it.index.manifest {
         Some(Ok(manifest)) => manifest.dod_profile.clone(),
         Some(Err(_)) | None => profile::AUTO.to_owned(),
     };
     let named = [wanted, board].into_iter().find(|name| name != profile::AUTO);
     let mut found = std::collections::BTreeMap::new();
     if named.is_none() {
+        let signals = profile::SIGNALS.iter().map(|name| file_at(tip, RelPath::fixed(name)));
+        it.ask_all(signals.collect())?;
         for name in profile::SIGNALS {
             if let Some(bytes) = at(&RelPath::fixed(name))? {
                 found.insert((*name).to_owned(), String::from_utf8_lossy(&bytes).into_owned());
@@ -198,6 +210,21 @@ pub(super) fn profile(
         (None, ..) => Err(format!(
             "`{path}` is in no commit of the target branch; the owner must commit it (AG-16)"
         )),
+    })
+}
+
+/// AG-40: the profile that a task's work will be checked by is the one that the owner sees. `Err`: what is not committed.
+pub(super) fn seen(
+    it: &Board,
+    id: &TaskId,
+    tip: &CommitId,
+) -> Result<Result<(), String>, Box<Decision>> {
+    let (here, committed) = (profile_at(it, id, None)?, profile_at(it, id, Some(tip))?);
+    Ok(match (here, committed) {
+        (Ok(here), Ok(committed)) if here == committed => Ok(()),
+        // What nobody can read is said when it is needed (AG-16).
+        (Err(_), _) => Ok(()),
+        (Ok(here), _) => Err(here.name),
     })
 }
 
@@ -340,7 +367,8 @@ pub(super) fn finish(step: &Step<'_>) -> Option<Decision> {
     let check = step.work.check.as_ref()?;
     let overridden = step.known.verified.as_ref().is_some_and(|verified| verified.overridden);
     let artifact = artifact_of(step, check);
-    if let Some(objection) = artifact.objection().filter(|_| !overridden) {
+    let blocked = artifact.blocking_risk().is_some();
+    if let Some(objection) = artifact.objection().filter(|_| !overridden || blocked) {
         return Some(refused(step, check, &artifact, &objection));
     }
     let mut decision = step.it.builder();
@@ -382,19 +410,30 @@ pub(super) fn refused(
     let failed = check.ran.iter().find(|ran| ran.exit_code != 0);
     match failed {
         Some(ran) => {
-            let reason = format!("`{}` ended with {}:\n{}", ran.cmd, ran.exit_code, check.output);
+            let reason = format!("{}:\n{}", ran.words(), check.output);
             building::send_back(step, "AG-17", objection, vec![reason])
         }
         // What no builder can put right: risks, loosened gates, nothing to check.
         None => {
-            let rule = if artifact.weakened.is_empty() { "AG-20" } else { "AG-18" };
-            let way = format!(
-                "agency verify --task {} --override --reason … --followup …, or agency task request-changes",
-                step.id
-            );
+            let (rule, way) = match (artifact.blocking_risk(), artifact.weakened.is_empty()) {
+                (Some(_), _) => ("AG-20", resolve_risk(step.id)),
+                (None, true) => ("AG-20", override_it(step.id)),
+                (None, false) => ("AG-18", override_it(step.id)),
+            };
             step.ask_owner(rule, objection, way)
         }
     }
+}
+
+fn override_it(id: &TaskId) -> String {
+    format!(
+        "agency verify --task {id} --override --reason … --followup …, or agency task request-changes {id} --reason …"
+    )
+}
+
+/// AG-20: only the register itself lets it go on.
+fn resolve_risk(id: &TaskId) -> String {
+    format!("put the risk right in `{}` and commit it, then agency task audit {id}", risks::PATH)
 }
 
 pub(super) fn record(
@@ -418,6 +457,7 @@ pub(super) fn record(
         let bytes = artifact.render();
         let digest = Digest::of(&bytes);
         decision.effect(Effect::Replace { path: path.clone(), bytes: Bytes(bytes), seen: None });
+        moves.of(step.id).papers.insert(path.clone(), digest.clone());
         moves.of(step.id).verified = Some(Verified {
             artifact: Paper { path: path.clone(), digest },
             timestamp: artifact.timestamp.clone(),
@@ -432,6 +472,9 @@ pub(super) fn record(
             artifact_path: path.to_string(),
         });
     }
+    let merged = work.check.as_ref().and_then(|check| check.merge.clone());
+    let merged = merged.map(|merge| merge.changes).unwrap_or_default();
     moves.of(step.id).work = Some(work);
+    hand::credit(step.it, &mut moves, step.id, merged.iter().map(|change| &change.path));
     moves.into(decision, None);
 }

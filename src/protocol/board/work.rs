@@ -2,16 +2,16 @@
 //! and its merge. One step of one task per decision; what a step needs to know it asks for.
 
 use super::Board;
-use super::memory::{Known, Paper, Stage, Work};
+use super::memory::{Known, Paper, Stage, WayOut, Work};
 use super::moves::Moves;
 use super::names::{PLAYWRIGHT, Place, TaskId, seat};
 use super::table::Status;
 use super::tell::{self, Reason};
-use super::{auditing, building, playwright, record, remedy, shared, verifying};
+use super::{auditing, building, hand, playwright, record, remedy, shared, verifying};
 use crate::model::{
     Access, Builder, CommandLine, CommitId, Deadline, Decision, Effect, Event, Fact, FailureKind,
-    Moment, NewWorktree, Now, Outcome, Query, RelPath, RunEnd, RunId, Seat, Severity, Snapshot,
-    Spawn, TreeRef, clip,
+    Fate, Moment, NewWorktree, Now, Outage, Outcome, Query, RelPath, RunEnd, RunId, Runner, Seat,
+    Severity, Snapshot, Spawn, TreeRef, clip, fate,
 };
 use std::time::Duration;
 
@@ -59,18 +59,24 @@ fn assign(it: &Board, now: Now) -> Option<Decision> {
 /// TB2: the first task that may begin, P0 first, while there is room.
 fn begin(it: &Board, now: Now) -> Option<Decision> {
     let room = it.index.memory.working.len() < usize::try_from(it.limits.parallel).unwrap_or(1) * 2;
-    let (_, id) = it.index.ready.first().filter(|_| room)?;
+    it.index.ready.first().filter(|_| room)?;
     // One at a time in the owner's own tree.
     if it.limits.shared && !it.index.memory.working.is_empty() {
         return None;
     }
-    let task = it.index.task(id)?;
     let base = match (&it.index.checkout, it.place.git) {
         (Some(checkout), true) => checkout.head.clone()?,
         (None, true) => return None,
         (_, false) => CommitId::new(shared::NO_COMMIT),
     };
+    let id = match committed(it, &base) {
+        Ok(Some(id)) => id,
+        Ok(None) => return uncommitted(it),
+        Err(ask) => return Some(*ask),
+    };
+    let task = it.index.task(id)?;
     let mut decision = it.builder();
+    tell::over(it, &mut decision, |about| about == UNCOMMITTED);
     let mut moves = Moves::new(it, now);
     let known = moves.to(id, Status::InProgress, "its builder begins");
     known.scope = Some(task.scope.clone());
@@ -85,6 +91,38 @@ fn begin(it: &Board, now: Now) -> Option<Decision> {
     ));
     moves.into(&mut decision, Some("TB2"));
     Some(decision.finish())
+}
+
+/// How many tasks that may begin are looked at for one whose profile is committed.
+const LOOK: usize = 20;
+/// What the owner is told of, until a builder starts.
+pub(super) const UNCOMMITTED: &str = "uncommitted profile";
+
+/// The first task that may begin and whose profile is committed as the owner sees it (AG-40).
+fn committed<'a>(it: &'a Board, base: &CommitId) -> Result<Option<&'a TaskId>, Box<Decision>> {
+    for (_, id) in it.index.ready.iter().take(LOOK) {
+        if !it.place.git || verifying::seen(it, id, base)?.is_ok() {
+            return Ok(Some(id));
+        }
+    }
+    Ok(None)
+}
+
+/// AG-40: said once; it is looked at again with the next commit.
+fn uncommitted(it: &Board) -> Option<Decision> {
+    let (_, id) = it.index.ready.first()?;
+    let base = it.index.checkout.as_ref()?.head.clone()?;
+    let name = match verifying::seen(it, id, &base) {
+        Ok(Err(name)) => name,
+        Ok(Ok(())) => return None,
+        Err(ask) => return Some(*ask),
+    };
+    let text = format!(
+        "{id} does not start: the DoD profile `{name}` that you see is not the committed one; commit `.kodingx/`"
+    );
+    let mut decision = it.builder();
+    tell::once(it, &mut decision, "AG-40", UNCOMMITTED, &text);
+    Some(decision.finish()).filter(|decision| !decision.is_quiet())
 }
 
 /// What a run is to do.
@@ -133,6 +171,7 @@ impl<'a> Step<'a> {
             Stage::Built => building::look(self),
             Stage::Audit => auditing::start(self),
             Stage::Audited => auditing::hear(self),
+            Stage::Plan if self.work.by_hand => Some(hand::passed(self)),
             Stage::Plan if self.work.shared => Some(shared::plan(self)),
             Stage::Plan => self.has_turn().then(|| verifying::plan(self))?,
             Stage::Verify => verifying::run(self),
@@ -144,7 +183,8 @@ impl<'a> Step<'a> {
                 .verified
                 .as_ref()
                 .filter(|verified| {
-                    verified.overridden && self.known.status == Status::ReadyForReview
+                    let asks = verified.overridden && !self.work.by_hand;
+                    asks && self.known.status == Status::ReadyForReview
                 })
                 .map(|_| self.to(Stage::Plan)),
         }
@@ -205,12 +245,7 @@ impl<'a> Step<'a> {
 
     /// An answer, or the question.
     pub(super) fn ask(&self, query: Query) -> Result<&'a Fact, Box<Decision>> {
-        let known = self.it.index.answers.iter().find(|(_, asked, _)| *asked == query);
-        known.map(|(_, _, fact)| fact).ok_or_else(|| {
-            let mut decision = self.it.builder();
-            decision.effect(Effect::Ask { query });
-            Box::new(decision.finish())
-        })
+        self.it.ask(query)
     }
 
     /// The tree as it is; `None` where nobody can say, in a shared tree without git.
@@ -330,21 +365,64 @@ impl<'a> Step<'a> {
             | Stage::Owner => {}
         }
         work.last = clip(&format!("{}: {}", end.outcome.sentence(), end.tail), 1000);
-        if let Outcome::UsageLimit { until } = &end.outcome {
-            let wait = until
-                .and_then(|until| (until - self.now.wall).to_std().ok())
-                .unwrap_or(Duration::from_secs(900));
-            work.not_before = Some(Moment::after(self.now, wait));
-        }
+        decision.effects(Outage::after(&mut work.outage, &end.outcome));
+        work.parked = String::new();
+        let asked = self.after_agent(&mut decision, &mut work, end);
         self.keep(&mut decision, work);
+        if let Some(reason) = asked {
+            tell::hold(self.it, &mut decision, reason, WayOut::Resume);
+        }
         Some(decision.finish())
+    }
+
+    /// An agent that could not work begins its stage again, later or when the owner says so. No try is spent.
+    fn after_agent(&self, decision: &mut Builder, work: &mut Work, end: &RunEnd) -> Option<Reason> {
+        let who = match self.work.stage {
+            Stage::Build if !self.is_command() => self.seat(),
+            Stage::Audit => Seat::new(seat(&self.it.limits.auditor)),
+            Stage::Build
+            | Stage::Prepare
+            | Stage::Setup
+            | Stage::Remedy
+            | Stage::Built
+            | Stage::Audited
+            | Stage::Plan
+            | Stage::Verify
+            | Stage::Verified
+            | Stage::Merged
+            | Stage::Owner => return None,
+        };
+        let (_, backoff) = self.it.limits.tries_of(&who);
+        let runner = Runner { protocol: super::NAME, agent: who.as_str(), backoff };
+        let fate = fate(&end.outcome, runner, self.work.outage.as_ref(), self.now);
+        match (fate, &end.outcome) {
+            // What was denied matters only if the report is missing.
+            (Fate::Count, _) | (Fate::Ask { .. }, Outcome::Denied { .. }) => None,
+            (Fate::Park(park), _) => {
+                work.stage = self.work.stage;
+                (work.not_before, work.parked) = (Some(park.until), park.words);
+                work.outage = park.outage;
+                decision.effects(park.tell);
+                None
+            }
+            (Fate::Ask { rule, summary }, _) => {
+                work.stage = self.work.stage;
+                let mut reason = Reason::new(rule, end.run.as_str(), summary);
+                reason.evidence = vec![end.tail.clone()];
+                Some(reason)
+            }
+        }
     }
 
     /// What did not come in order is tried again, later each time; then the owner decides.
     pub(super) fn again(&self, stage: Stage, why: &str) -> Decision {
         let (retries, backoff) = self.it.limits.tries_of(&self.seat());
         if self.work.tries >= retries {
-            let why = format!("{} tries: {why}", self.work.tries + 1);
+            let tries = match self.work.tries + 1 {
+                1 => "after 1 try".to_owned(),
+                tries => format!("after {tries} tries"),
+            };
+            let why = format!("{why} ({tries})");
             return match self.known.status {
                 Status::InProgress => self.give_up("SU-06", &why),
                 Status::New
@@ -406,15 +484,19 @@ impl<'a> Step<'a> {
         let subject = format!("{} {}", self.id, self.it.index.memory.decisions);
         let work = Work { stage: Stage::Owner, said: None, ..self.work.clone() };
         let told = Some(tell::cause(self.it, rule, &subject));
-        let known = Known { work: Some(work), told, ..self.known.clone() };
+        let reason = clip(why, 500);
+        let known = Known { work: Some(work), told, reason, ..self.known.clone() };
         decision.remember(&format!("task/{}", self.id), known);
         if let Some(cause) = self.known.told.clone() {
             let how = "it is asked anew".to_owned();
             decision.effect(Effect::Resolve { cause, how });
         }
         let mut reason = Reason::new(rule, subject, format!("{}: {}", self.id, clip(why, 160)));
-        reason.did =
-            format!("Its work is on the branch `{}`; nothing is merged.", self.work.branch);
+        reason.did = if self.work.shared {
+            "Its work lies in your tree; nothing was committed.".to_owned()
+        } else {
+            format!("Its work is on the branch `{}`; nothing is merged.", self.work.branch)
+        };
         reason.resolve = resolve;
         reason.evidence = vec![clip(why, 2000)];
         tell::tell(self.it, &mut decision, Severity::Warning, reason);
@@ -458,18 +540,27 @@ impl<'a> Step<'a> {
         decision.finish()
     }
 
-    /// The work is over: its tree goes, its branch stays.
+    /// The task's branch, if the target branch has everything of it. A branch that moved since stays.
+    fn merged_branch(&self) -> Option<(String, CommitId)> {
+        let merged = self.known.status == Status::Done
+            && self.work.check.as_ref().is_some_and(|check| check.merge.is_some());
+        let head = self.work.head.clone().filter(|_| merged)?;
+        Some((self.work.branch.clone(), head))
+    }
+
+    /// The work is over: its tree goes, and its branch goes with it once it is merged.
     fn clear(&self) -> Decision {
         let mut decision = self.it.builder();
         decision.effect(Effect::Release { tree: self.tree() });
         if !self.work.shared {
-            decision.effect(Effect::DropWorktree { name: self.work.tree.clone(), branch: None });
+            let branch = self.merged_branch();
+            decision.effect(Effect::DropWorktree { name: self.work.tree.clone(), branch });
         }
         if let Some(check) = self.work.check.as_ref().filter(|_| !self.work.shared) {
             decision.effect(check.drop_tree());
         }
-        let papers = self.work.papers.clone();
-        let known = Known { work: None, papers, ..self.known.clone() };
+        let mut known = Known { work: None, ..self.known.clone() };
+        known.papers.extend(self.work.papers.clone());
         decision.remember(&format!("task/{}", self.id), known);
         decision.finish()
     }

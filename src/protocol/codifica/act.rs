@@ -4,7 +4,8 @@ use super::board::Board;
 use super::edit::{Edit, EditFault};
 use super::finding::Finding;
 use super::judge::judge;
-use super::words::{Actor, State, Verdict};
+use super::next::fallen_back;
+use super::words::{Actor, OURSELVES, Owner, State, Verdict};
 use super::yaml::Meaning;
 use crate::model::{RelPath, Timestamp};
 
@@ -40,6 +41,8 @@ pub struct Stamp {
 pub struct Acted {
     pub path: RelPath,
     pub bytes: Vec<u8>,
+    /// Other state files, where a task that depends on this one got a warning (CD-06).
+    pub others: Vec<(RelPath, Vec<u8>)>,
     pub board: Board,
     pub warnings: Vec<Finding>,
 }
@@ -52,6 +55,42 @@ pub enum Refusal {
     Rules(Vec<Finding>),
     #[error(transparent)]
     Edit(#[from] EditFault),
+    #[error("{0}")]
+    Claimed(Lost),
+}
+
+/// A claim of a task that somebody has already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    id: String,
+    owner: Owner,
+    actor: Actor,
+}
+
+impl Lost {
+    fn new(id: &str, owner: &Owner, actor: &Actor) -> Self {
+        Self { id: id.to_owned(), owner: owner.clone(), actor: actor.clone() }
+    }
+}
+
+impl std::fmt::Display for Lost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { id, owner, actor } = self;
+        if actor.owns(owner) {
+            return write!(f, "{id} is claimed by {owner} already: it is yours (CD-08)");
+        }
+        match (actor, owner) {
+            (_, Owner::Unassigned) => write!(f, "{id} is in_progress without an owner (CD-22)"),
+            (Actor::Agent(name), _) => write!(
+                f,
+                "{id} was claimed by {owner} first. Take another: agency work claim --agent {name} (CD-08)"
+            ),
+            (Actor::Human | Actor::Someone, _) => write!(
+                f,
+                "{id} was claimed by {owner} first. See what is free: agency work list --state todo (CD-08)"
+            ),
+        }
+    }
 }
 
 fn list(findings: &[Finding]) -> String {
@@ -66,11 +105,17 @@ pub fn act(
     action: &Action,
     stamp: &Stamp,
 ) -> Result<Acted, Refusal> {
+    if let Some(finding) = board.ambiguous(id) {
+        return Err(Refusal::Rules(vec![finding]));
+    }
     let task =
         board.task(id).ok_or_else(|| Refusal::Unknown(id.to_owned()))?.map_err(Refusal::Rules)?;
+    if let (Action::Claim, State::InProgress) = (action, task.state) {
+        return Err(Refusal::Claimed(Lost::new(id, &task.owner, actor)));
+    }
     let scribe = Scribe { actor, stamp, state: task.state };
     let (path, bytes) = board.edited(id, &scribe.edits(board, id, action))?;
-    let after = board.with(&path, bytes.clone());
+    let after = scribe.warned(board, board.with(&path, bytes))?;
     let mut findings = judge(board, &after, actor);
     if let Action::RequestBlock { .. } | Action::Note { .. } = action
         && !actor.is_agent()
@@ -97,7 +142,10 @@ pub fn act(
         findings.into_iter().partition(Finding::is_violation);
     violations.dedup();
     if violations.is_empty() {
-        Ok(Acted { path, bytes, board: after, warnings })
+        let (own, others): (Vec<_>, Vec<_>) =
+            after.changed_since(board).into_iter().partition(|(file, _)| *file == path);
+        let bytes = own.into_iter().next().map(|(_, bytes)| bytes).unwrap_or_default();
+        Ok(Acted { path, bytes, others, board: after, warnings })
     } else {
         Err(Refusal::Rules(violations))
     }
@@ -173,6 +221,16 @@ impl Scribe<'_> {
                 vec![Edit::Append { key: "artifacts", item }]
             }
         }
+    }
+
+    /// CD-06: who builds on a task that is done no more is warned in the same commit, so that no crash can lose it.
+    fn warned(&self, before: &Board, after: Board) -> Result<Board, EditFault> {
+        let ourselves = Actor::Agent(OURSELVES.to_owned());
+        let ours = Scribe { actor: &ourselves, ..*self };
+        fallen_back(before, &after).into_iter().try_fold(after, |board, (id, text)| {
+            let (path, bytes) = board.edited(&id, &[ours.note(&text, None)])?;
+            Ok(board.with(&path, bytes))
+        })
     }
 
     fn time(&self) -> String {

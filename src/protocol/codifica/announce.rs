@@ -65,7 +65,11 @@ pub(super) fn announce(
     word.evidence = std::iter::once(how.to_owned()).chain(loosened).collect();
     let alive = it.index.memory.jobs.values().filter_map(|job| match &job.stage {
         Stage::Working { run } => Some(format!("meanwhile `{run}` of agent:{} ran", job.agent)),
-        Stage::Claim | Stage::Claiming { .. } | Stage::Tree | Stage::Ended { .. } => None,
+        Stage::Claim
+        | Stage::Claiming { .. }
+        | Stage::Base { .. }
+        | Stage::Tree
+        | Stage::Ended { .. } => None,
     });
     word.evidence.extend(alive);
     word.everywhere = true;

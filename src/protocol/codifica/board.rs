@@ -5,11 +5,11 @@ use super::config::Config;
 use super::edit::{self, Edit, EditFault};
 use super::finding::Finding;
 use super::read;
-use super::scan::{Item, List, scan};
+use super::scan::{Item, List, scan, stray};
 use super::task::{Glance, Task};
 use super::words::{Owner, State};
 use super::yaml::{Fault, Meaning};
-use crate::model::RelPath;
+use crate::model::{RelPath, other_encoding};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -29,12 +29,21 @@ pub struct Place {
     pub(super) item: usize,
 }
 
+/// One place that an id stands at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Spot {
+    path: RelPath,
+    line: u64,
+}
+
 #[derive(Clone, Debug)]
 pub struct Board {
     pub config: Arc<Config>,
     pub files: Vec<StateFile>,
     tasks: Vec<(Glance, Place)>,
     by_id: HashMap<String, usize>,
+    /// Where each id stands, also in tasks and files that cannot be read.
+    spots: HashMap<String, Vec<Spot>>,
     /// What could not be read, and ids that are there twice.
     pub problems: Vec<Finding>,
 }
@@ -47,6 +56,7 @@ impl Board {
             files: Vec::new(),
             tasks: Vec::new(),
             by_id: HashMap::new(),
+            spots: HashMap::new(),
             problems: Vec::new(),
         };
         for (path, bytes) in files {
@@ -56,20 +66,13 @@ impl Board {
     }
 
     fn add_file(&mut self, path: RelPath, bytes: Vec<u8>) {
-        let text = match String::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => {
-                let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-                let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count() as u64;
-                let finding =
-                    Finding::violation("CD-02", &path, "bytes that are not UTF-8", "UTF-8 text");
-                self.problems.push(finding.at(line));
-                String::new()
-            }
-        };
+        let text = self.decoded(&path, bytes);
         let scan = scan(&path, &text);
         for fault in &scan.faults {
             self.problems.push(problem(&path, 1, fault));
+        }
+        for (id, line) in &scan.stray {
+            self.take_id(id, &path, *line);
         }
         let file = self.files.len();
         self.files.push(StateFile {
@@ -83,31 +86,82 @@ impl Board {
         }
     }
 
+    /// The text of a file; of one that is not UTF-8 only the ids are known, since it must not be written back.
+    fn decoded(&mut self, path: &RelPath, bytes: Vec<u8>) -> String {
+        let error = match String::from_utf8(bytes) {
+            Ok(text) => return text,
+            Err(error) => error,
+        };
+        let bytes = error.as_bytes();
+        let valid = &bytes[..error.utf8_error().valid_up_to()];
+        let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count() as u64;
+        let found = other_encoding(bytes).unwrap_or("bytes that are not UTF-8");
+        self.problems.push(Finding::violation("CD-02", path, found, "UTF-8 text").at(line));
+        let mut ids = Vec::new();
+        stray(&String::from_utf8_lossy(bytes), 1, &mut ids);
+        for (id, line) in ids {
+            self.take_id(&id, path, line);
+        }
+        String::new()
+    }
+
     fn add_task(&mut self, place: Place) {
-        let glance = match read::glance(self.text_at(place)) {
-            Some(glance) => glance,
+        let (glance, id) = match read::glance(self.text_at(place)) {
+            Some(glance) => (Some(glance.clone()), glance.id),
             None => match self.task_at(place) {
-                Ok(task) => Glance::from(&task),
+                Ok(task) => (Some(Glance::from(&task)), task.id),
                 Err(mut findings) => {
                     self.problems.append(&mut findings);
-                    return;
+                    (None, self.written_id(place))
                 }
             },
         };
-        if let Some(first) = self.by_id.get(&glance.id) {
-            let other = self.tasks[*first].1;
-            let found = format!("the id a second time (first in {})", self.where_is(other));
-            let finding = Finding::violation(
-                "CD-04",
-                self.path_at(place),
-                found,
-                "each id once in all state files",
-            );
-            self.problems.push(finding.at(self.line_at(place)).of(&glance.id));
-            return;
+        let (path, line) = (self.path_at(place).clone(), self.line_at(place));
+        let first = id.is_empty() || self.take_id(&id, &path, line);
+        if let Some(glance) = glance.filter(|_| first || !self.by_id.contains_key(&id)) {
+            self.by_id.insert(id, self.tasks.len());
+            self.tasks.push((glance, place));
         }
-        self.by_id.insert(glance.id.clone(), self.tasks.len());
-        self.tasks.push((glance, place));
+    }
+
+    /// The id of a task that cannot be read whole; empty: it has none.
+    fn written_id(&self, place: Place) -> String {
+        let text = self.text_at(place);
+        if let Ok(node) = read::mapping(text) {
+            let task = read::read(&node, &mut Vec::new());
+            return task.map(|task| task.id).unwrap_or_default();
+        }
+        let mut ids = Vec::new();
+        stray(text, 1, &mut ids);
+        ids.into_iter().next().map(|(id, _)| id).unwrap_or_default()
+    }
+
+    /// True for the first place of an id; each further one is a problem (CD-04).
+    fn take_id(&mut self, id: &str, path: &RelPath, line: u64) -> bool {
+        let spots = self.spots.entry(id.to_owned()).or_default();
+        let first = spots.first().cloned();
+        spots.push(Spot { path: path.clone(), line });
+        let Some(Spot { path: known, line: at }) = first else { return true };
+        let found = format!("the id a second time (first in {known}:{at})");
+        let finding = Finding::violation("CD-04", path, found, "each id once in all state files");
+        self.problems.push(finding.at(line).of(id));
+        false
+    }
+
+    /// CD-04: an id that stands in several places is nobody's to change.
+    pub(super) fn ambiguous(&self, id: &str) -> Option<Finding> {
+        let spots = self.spots.get(id).filter(|spots| spots.len() > 1)?;
+        let all: Vec<_> = spots.iter().map(|at| format!("{}:{}", at.path, at.line)).collect();
+        let found = format!("the id in {} places: {}", all.len(), all.join(", "));
+        let wanted = "each id once in all state files: give one of them another id first";
+        let first = &spots[0];
+        Some(Finding::violation("CD-04", &first.path, found, wanted).at(first.line).of(id))
+    }
+
+    /// Every item of every file, read or not, in file order.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> {
+        let files = self.files.iter().enumerate();
+        files.flat_map(|(file, it)| (0..it.items.len()).map(move |item| Place { file, item }))
     }
 
     /// In file order.
@@ -141,18 +195,26 @@ impl Board {
     }
 
     pub(super) fn task_at(&self, place: Place) -> Result<Task, Vec<Finding>> {
+        match self.partly_at(place) {
+            (Some(task), faults) if faults.is_empty() => Ok(task),
+            (_, faults) => Err(faults),
+        }
+    }
+
+    /// As much of a task as can be read, and what is wrong with its fields.
+    pub(super) fn partly_at(&self, place: Place) -> (Option<Task>, Vec<Finding>) {
         let mut faults = Vec::new();
         let task = read::mapping(self.text_at(place)).map(|node| read::read(&node, &mut faults));
         let (path, line) = (self.path_at(place), self.line_at(place));
         match task {
-            Ok(Some(task)) if faults.is_empty() => Ok(task),
             Ok(task) => {
-                let id = task.map(|task| task.id);
+                let id = task.as_ref().map(|task| task.id.clone()).filter(|id| !id.is_empty());
                 let finding =
                     |fault: &Fault| Finding { task: id.clone(), ..problem(path, line, fault) };
-                Err(faults.iter().map(finding).collect())
+                let findings = faults.iter().map(finding).collect();
+                (task, findings)
             }
-            Err(fault) => Err(vec![problem(path, line, &fault)]),
+            Err(fault) => (None, vec![problem(path, line, &fault)]),
         }
     }
 
@@ -213,6 +275,15 @@ impl Board {
             None => files.push((path.clone(), bytes)),
         }
         Self::read(&self.config, files)
+    }
+
+    /// The files that are not as the other board has them.
+    pub fn changed_since(&self, other: &Self) -> Vec<(RelPath, Vec<u8>)> {
+        let same = |file: &&StateFile| {
+            other.files.iter().any(|old| old.path == file.path && old.text == file.text)
+        };
+        let changed = self.files.iter().filter(|file| !same(file));
+        changed.map(|file| (file.path.clone(), file.text.as_bytes().to_vec())).collect()
     }
 
     pub(super) fn meaning_at(&self, place: Place) -> Option<Meaning> {

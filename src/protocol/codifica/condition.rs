@@ -58,7 +58,7 @@ fn alive(it: &Codifica) -> Option<LiveRun> {
         Stage::Claiming { run } | Stage::Working { run } => {
             Some((run.clone(), format!("agent:{}", job.agent), job.task.clone()))
         }
-        Stage::Claim | Stage::Tree | Stage::Ended { .. } => None,
+        Stage::Claim | Stage::Base { .. } | Stage::Tree | Stage::Ended { .. } => None,
     };
     let note = memory.noting.as_ref().and_then(|noting| {
         Some((noting.run.clone()?, "agency".to_owned(), format!("a note in {}", noting.task)))
@@ -74,7 +74,10 @@ fn is_leasing(it: &Codifica, job: &Job) -> bool {
     match job.stage {
         Stage::Claim => it.index.is_leasing(&crate::model::TreeRef::Main),
         Stage::Tree => it.index.is_leasing(&job.tree()),
-        Stage::Claiming { .. } | Stage::Working { .. } | Stage::Ended { .. } => false,
+        Stage::Claiming { .. }
+        | Stage::Base { .. }
+        | Stage::Working { .. }
+        | Stage::Ended { .. } => false,
     }
 }
 
@@ -95,6 +98,7 @@ fn step(job: &Job) -> String {
     let Job { task, agent, .. } = job;
     match job.stage {
         Stage::Claim | Stage::Claiming { .. } => format!("claiming {task} for agent:{agent}"),
+        Stage::Base { .. } => format!("merging what {task} depends on"),
         Stage::Tree | Stage::Working { .. } => format!("preparing agent:{agent} for {task}"),
         Stage::Ended { .. } => format!("judging what agent:{agent} left of {task}"),
     }

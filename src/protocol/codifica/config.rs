@@ -2,18 +2,31 @@
 
 use super::finding::Finding;
 use super::words::{Kind, agent_name, is_name};
-use crate::model::{RelPath, clip};
+use crate::model::{RelPath, clip, other_encoding, without_bom};
 use globset::{GlobBuilder, GlobMatcher};
 use serde_json::{Map, Value};
+use std::ops::Range;
 use std::time::Duration;
 
 pub const FILE: &str = "codifica.json";
 const VERSIONS: [&str; 2] = ["0.1", "0.2"];
 const HOURS_MAX: u64 = 24 * 365;
+/// The keys of `rules` (spec 3 §3.1).
+const RULES: [&str; 7] = [
+    "mode",
+    "allowed_agents",
+    "file_scope",
+    "custom_types",
+    "branch_pattern",
+    "max_concurrent_tasks_per_agent",
+    "stale_claim_hours",
+];
 
 /// The runtime contract of a repository.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// The file as it was read.
+    source: String,
     pub version: String,
     pub spec: RelPath,
     pub state: Vec<Pattern>,
@@ -105,6 +118,19 @@ impl Config {
         paths.sort_by(|a, b| (rank(a), a).cmp(&(rank(b), b)));
     }
 
+    /// `codifica.json` with one path more in `state`; every other byte stays. `None`: its form does not allow it.
+    pub fn with_state(&self, path: &RelPath) -> Option<String> {
+        let span = top_level_value(&self.source, "state")?;
+        let (before, value, after) =
+            (&self.source[..span.start], &self.source[span.clone()], &self.source[span.end..]);
+        let new = match value.strip_suffix(']') {
+            Some(list) => format!("{}, \"{path}\"]", list.trim_end()),
+            None => format!("[{value}, \"{path}\"]"),
+        };
+        let text = format!("{before}{new}{after}");
+        Self::read(text.as_bytes()).is_ok_and(|config| config.is_state(path)).then_some(text)
+    }
+
     pub fn allows(&self, agent: &str) -> bool {
         let allowed = &self.rules.allowed_agents;
         allowed.is_empty()
@@ -123,19 +149,21 @@ impl Reader {
     }
 
     fn config(&mut self, bytes: &[u8]) -> Option<Config> {
-        let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
-        let fields = match serde_json::from_slice(bytes) {
+        let fields = match serde_json::from_slice(without_bom(bytes)) {
             Ok(Value::Object(fields)) => fields,
             Ok(other) => {
                 self.problem("CD-01", words(&other), "a JSON object");
                 return None;
             }
             Err(error) => {
-                let line = error.line() as u64;
-                self.problem("CD-01", clip(&error.to_string(), 200), "JSON");
-                if let Some(last) = self.findings.last_mut() {
-                    last.rejection.line = Some(line);
-                }
+                let file = RelPath::fixed(FILE);
+                let (line, column) = (error.line() as u64, error.column());
+                let found = match other_encoding(bytes) {
+                    Some(encoding) => encoding.to_owned(),
+                    None => format!("text that is not JSON from column {column} on: {error}"),
+                };
+                let finding = Finding::violation("CD-01", &file, clip(&found, 200), "UTF-8 JSON");
+                self.findings.push(finding.at(line.max(1)));
                 return None;
             }
         };
@@ -149,6 +177,7 @@ impl Reader {
         };
         let rules = self.rules(fields.get("rules"));
         Some(Config {
+            source: String::from_utf8_lossy(bytes).into_owned(),
             version: version?,
             spec: spec?,
             state: state?,
@@ -239,30 +268,46 @@ impl Reader {
         };
         let mode = value.filter(|value| value.is_string()).or_else(|| fields.get("mode"));
         let scope = fields.get("file_scope");
+        self.unknown_keys("rules", fields, &RULES);
+        if let Some(Value::Object(scope)) = scope {
+            self.unknown_keys("rules.file_scope", scope, &["include", "exclude"]);
+        }
+        // Each field is read before any of them ends the reading, so that all problems are named at once.
+        let mode = self.mode(mode);
+        let allowed = self.names("rules.allowed_agents", fields.get("allowed_agents"), agent);
+        let include = self.scope(scope, "include", &["**"]);
+        let exclude = match scope {
+            Some(Value::Object(_)) | None => self.scope(scope, "exclude", &[]),
+            // Named once, with `include`.
+            Some(_) => None,
+        };
+        let types = self.names("rules.custom_types", fields.get("custom_types"), custom_type);
+        let branch_pattern = self.branch(fields.get("branch_pattern"));
+        let max_concurrent = self.number(
+            "rules.max_concurrent_tasks_per_agent",
+            fields.get("max_concurrent_tasks_per_agent"),
+            10_000,
+        );
+        let hours =
+            self.number("rules.stale_claim_hours", fields.get("stale_claim_hours"), HOURS_MAX);
         Some(Rules {
-            mode: self.mode(mode)?,
-            allowed_agents: self.names(
-                "rules.allowed_agents",
-                fields.get("allowed_agents"),
-                agent,
-            )?,
-            include: self.scope(scope, "include", &["**"])?,
-            exclude: self.scope(scope, "exclude", &[])?,
-            custom_types: self.names(
-                "rules.custom_types",
-                fields.get("custom_types"),
-                custom_type,
-            )?,
-            branch_pattern: self.branch(fields.get("branch_pattern"))?,
-            max_concurrent: self.number(
-                "rules.max_concurrent_tasks_per_agent",
-                fields.get("max_concurrent_tasks_per_agent"),
-                10_000,
-            )?,
-            stale_claim: self
-                .number("rules.stale_claim_hours", fields.get("stale_claim_hours"), HOURS_MAX)?
-                .map_or(Duration::from_secs(24 * 3600), |hours| Duration::from_secs(hours * 3600)),
+            mode: mode?,
+            allowed_agents: allowed?,
+            include: include?,
+            exclude: exclude?,
+            custom_types: types?,
+            branch_pattern: branch_pattern?,
+            max_concurrent: max_concurrent?,
+            stale_claim: Duration::from_secs(hours?.unwrap_or(24) * 3600),
         })
+    }
+
+    /// A mistyped limit would otherwise be no limit at all, in silence (CD-29).
+    fn unknown_keys(&mut self, name: &str, fields: &Map<String, Value>, known: &[&str]) {
+        for key in fields.keys().filter(|key| !known.contains(&key.as_str())) {
+            let found = format!("`{name}` has the unknown key `{}`", clip(key, 60));
+            self.problem("CD-29", found, &format!("only {}", known.join(", ")));
+        }
     }
 
     fn mode(&mut self, value: Option<&Value>) -> Option<Mode> {
@@ -357,6 +402,36 @@ impl Reader {
         }
         number.map(Some)
     }
+}
+
+/// The bytes of the value of one key of a JSON object, which is known to be valid.
+fn top_level_value(text: &str, key: &str) -> Option<Range<usize>> {
+    let wanted = format!("\"{key}\"");
+    let (mut depth, mut string, mut escaped) = (0_u32, None, false);
+    let (mut last, mut start) = (0..0, None);
+    for (at, c) in text.char_indices() {
+        match (string, c) {
+            (Some(_), _) if escaped => escaped = false,
+            (Some(_), '\\') => escaped = true,
+            (Some(from), '"') => {
+                string = None;
+                last = from..at + 1;
+            }
+            (Some(_), _) => {}
+            (None, '"') => string = Some(at),
+            (None, ':') if depth == 1 && text[last.clone()] == wanted => start = Some(at + 1),
+            (None, ',' | '}') if depth == 1 && start.is_some() => {
+                let from = start?;
+                let value = &text[from..at];
+                let lead = value.len() - value.trim_start().len();
+                return Some(from + lead..from + value.trim_end().len());
+            }
+            (None, '{' | '[') => depth += 1,
+            (None, '}' | ']') => depth = depth.saturating_sub(1),
+            (None, _) => {}
+        }
+    }
+    None
 }
 
 /// `agent:builder` and `builder` are the same agent (GAP of CD-01).

@@ -41,16 +41,13 @@ fn unknown(it: &Codifica, _: Now) -> Option<Decision> {
     {
         return None;
     }
-    let mut word = Word::new(
-        "DM-13",
-        FILE,
-        "Codifica is used here, and this machine's journal does not know it".to_owned(),
-    );
+    let summary = "First time here: run \"agency adopt\" to start from the current state files";
+    let mut word = Word::new("DM-13", FILE, summary.to_owned());
     word.what = format!(
-        "`{FILE}` exists, but there is no journal for it on this machine: it is new, a clone or a copy."
+        "`{FILE}` exists, and this machine has no journal for it: the repository is new here, a clone or a copy."
     );
     word.did = "No task is handed out.".to_owned();
-    word.resolve = "agency adopt (the state files count as they are now)".to_owned();
+    word.resolve = "agency adopt".to_owned();
     let mut decision = it.builder();
     tell::hold(it, &mut decision, word);
     Some(decision.finish())
@@ -140,7 +137,7 @@ impl Stage {
     pub(super) fn run(&self) -> Option<&RunId> {
         match self {
             Self::Claiming { run } | Self::Working { run } | Self::Ended { run, .. } => Some(run),
-            Self::Claim | Self::Tree => None,
+            Self::Claim | Self::Base { .. } | Self::Tree => None,
         }
     }
 }

@@ -7,7 +7,7 @@ use super::memory::{Job, Noting, Rest, Stage};
 use super::next::next;
 use super::tell::{self, Word};
 use super::words::{Actor, OURSELVES, Owner, State};
-use super::{finish, prompt};
+use super::{finish, inherit, prompt};
 use crate::model::{
     Access, Builder, CommandLine, Decision, Effect, Event, Fact, Failure, Moment, NewWorktree, Now,
     Query, RunId, Seat, Severity, Spawn, TreeRef,
@@ -35,9 +35,12 @@ impl Job {
             failures: 0,
             not_before: None,
             paused: String::new(),
+            outage: None,
             branch,
             base: None,
             start: None,
+            origin: None,
+            inherited: Vec::new(),
             stopping: false,
         }
     }
@@ -73,11 +76,14 @@ pub(super) fn go_on(it: &Codifica, now: Now) -> Option<Decision> {
 fn step(it: &Codifica, job: &Job, board: &Board, now: Now) -> Option<Decision> {
     match &job.stage {
         Stage::Claim => claim(it, job),
-        Stage::Tree if is_taken_away(board, job) || is_handed_on(board, job) => {
+        Stage::Tree | Stage::Base { .. }
+            if is_taken_away(board, job) || is_handed_on(board, job) =>
+        {
             Some(drop_job(it, job))
         }
+        Stage::Base { base, left } => inherit::bring_next(it, job, base, left, now),
         Stage::Tree if job.not_before.is_some_and(|at| at.left(now).is_some()) => None,
-        Stage::Tree => begin(it, job, board),
+        Stage::Tree => inherit::find_base(it, job, board).or_else(|| begin(it, job, board)),
         Stage::Working { run } if !job.stopping && is_taken_away(board, job) => {
             let mut decision = it.builder();
             remember(&mut decision, &Job { stopping: true, ..job.clone() });
@@ -241,11 +247,10 @@ fn begin(it: &Codifica, job: &Job, board: &Board) -> Option<Decision> {
         return Some(decision.finish());
     };
     let run = run_id(it, &decision);
-    let start = job.start.clone().unwrap_or_else(|| snapshot.tree.clone());
-    remember(
-        &mut decision,
-        &Job { stage: Stage::Working { run: run.clone() }, start: Some(start), ..job.clone() },
-    );
+    let start = job.start.clone().or_else(|| Some(snapshot.tree.clone()));
+    let origin = job.origin.clone().or_else(|| snapshot.checkout.head.clone());
+    let stage = Stage::Working { run: run.clone() };
+    remember(&mut decision, &Job { stage, start, origin, ..job.clone() });
     decision.effect(Effect::Spawn(Box::new(Spawn {
         prompt: prompt::prompt(it, board, job, &run),
         run,

@@ -18,12 +18,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn violation(
-        rule: &str,
-        file: &RelPath,
-        found: impl Into<String>,
-        wanted: &str,
-    ) -> Self {
+    pub fn violation(rule: &str, file: &RelPath, found: impl Into<String>, wanted: &str) -> Self {
         let rejection = Rejection::new(rule, file, found, wanted);
         Self { level: Level::Violation, task: None, rejection }
     }

@@ -1,23 +1,23 @@
 //! A run of ours has ended: what it left is looked at, judged by what really changed, kept, and its task goes on or waits.
 
+use super::baseline::diff_query;
 use super::board::Board;
 use super::dispatch::{claimed, log, remember};
 use super::finding::Finding;
 use super::judge::judge;
 use super::keeper::Codifica;
 use super::memory::{Job, Stage};
-use super::scope::{judge_changes, unrecorded};
+use super::scope::{is_out_of_scope, judge_changes, unrecorded};
 use super::tell::{self, Word};
 use super::words::{Actor, Owner, State};
 use crate::model::{
-    Builder, Change, Decision, Effect, Fact, Moment, Now, Outcome, PlannedCommit, Query, RelPath,
-    Severity, Snapshot,
+    Builder, Change, CommitId, Decision, Effect, Fact, Fate, Moment, Now, Outage, Outcome,
+    PlannedCommit, Query, RelPath, Runner, Severity, Snapshot, fate,
 };
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 const DEFAULT_TRIES: (u32, Duration) = (2, Duration::from_secs(30));
-/// How long a usage limit without a known end parks a task.
-const LIMIT_WAIT: Duration = Duration::from_secs(15 * 60);
 
 pub(super) fn look_at_ends(it: &Codifica, now: Now) -> Option<Decision> {
     if it.index.memory.is_git_held() {
@@ -54,14 +54,14 @@ fn look(it: &Codifica, job: &Job, now: Now) -> Option<Decision> {
             let end = it.index.end_of(run)?;
             let (outcome, tail) = (end.outcome.clone(), end.tail.clone());
             let mut decision = it.builder();
-            remember(
-                &mut decision,
-                &Job { stage: Stage::Ended { run: run.clone(), outcome, tail }, ..job.clone() },
-            );
+            let mut next = job.clone();
+            decision.effects(Outage::after(&mut next.outage, &outcome));
+            next.stage = Stage::Ended { run: run.clone(), outcome, tail };
+            remember(&mut decision, &next);
             Some(decision.finish())
         }
         Stage::Ended { .. } => Some(wind_up(it, job, now)),
-        Stage::Claim | Stage::Tree => None,
+        Stage::Claim | Stage::Base { .. } | Stage::Tree => None,
     }
 }
 
@@ -84,7 +84,7 @@ fn wind_up(it: &Codifica, job: &Job, now: Now) -> Decision {
         let Fact::Planned(planned) = fact else { return None };
         Some(planned)
     });
-    let unkept = unkept(left);
+    let kept = Kept::of(it, job, left);
     let touched = touched(it, left);
     let read = |path: &RelPath| {
         it.index
@@ -92,10 +92,17 @@ fn wind_up(it: &Codifica, job: &Job, now: Now) -> Decision {
             .iter()
             .any(|(query, _)| matches!(query, Query::Read { path: read, .. } if read == path))
     };
-    if (!unkept.is_empty() && planned.is_none()) || touched.iter().any(|path| !read(path)) {
-        return ask_more(it, job, left, unkept, touched, now);
+    let open = match &kept {
+        None => true,
+        Some(kept) => !kept.take.is_empty() && planned.is_none(),
+    };
+    if open || touched.iter().any(|path| !read(path)) {
+        return ask_more(it, job, left, kept, touched, now);
     }
     let mut decision = it.builder();
+    if let Some(kept) = &kept {
+        kept.put_aside(job, left, &mut decision);
+    }
     if let Some(planned) = planned {
         decision.effect(Effect::Commit(PlannedCommit::clone(planned)));
     }
@@ -105,7 +112,11 @@ fn wind_up(it: &Codifica, job: &Job, now: Now) -> Decision {
     }
     settle(it, job, &mut decision, now);
     let run = job.stage.run().map(ToString::to_string).unwrap_or_default();
-    if let Some(word) = Word::of_findings(&run, &format!("agent:{}", job.agent), &findings) {
+    let word = Word::of_findings(&run, &format!("agent:{}", job.agent), &findings);
+    if let Some(mut word) = word {
+        if let Some(said) = kept.as_ref().and_then(|kept| kept.sentence(job)) {
+            word.did = said;
+        }
         tell::tell(it, &mut decision, Severity::Critical, word);
     }
     if let Some(word) = without_artifacts(it, job, left) {
@@ -153,7 +164,7 @@ fn ask_more(
     it: &Codifica,
     job: &Job,
     left: &Snapshot,
-    unkept: Vec<Change>,
+    kept: Option<Kept>,
     touched: Vec<RelPath>,
     now: Now,
 ) -> Decision {
@@ -169,14 +180,17 @@ fn ask_more(
             decision.effect(Effect::Ask { query: Query::FileAt { commit, path } });
         }
     }
-    if !unkept.is_empty() {
+    if let (Some(origin), Some(head)) = (&job.origin, &left.checkout.head) {
+        decision.effect(Effect::Ask { query: diff_query(origin, head) });
+    }
+    if let Some(Kept { take, parent, .. }) = kept.filter(|kept| !kept.take.is_empty()) {
         let message =
             format!("{}: work of agent:{} that it left in no commit", job.task, job.agent);
         decision.effect(Effect::Ask {
             query: Query::Plan {
                 branch: job.branch.clone(),
-                parent: left.checkout.head.clone(),
-                take: unkept,
+                parent,
+                take,
                 write: Vec::new(),
                 message,
                 date: now.wall,
@@ -186,9 +200,78 @@ fn ask_more(
     decision.finish()
 }
 
-/// What the worktree holds and its branch does not.
-fn unkept(left: &Snapshot) -> Vec<Change> {
-    left.changed.iter().filter(|change| left.dirty.contains(&change.path)).cloned().collect()
+/// What of a run's changes goes onto the task's branch, and what does not (CD-30).
+struct Kept {
+    /// What the branch lacks.
+    take: Vec<Change>,
+    parent: Option<CommitId>,
+    /// The branch as the agent left it, where it committed a file outside the scope.
+    aside: Option<CommitId>,
+    out: Vec<RelPath>,
+}
+
+impl Kept {
+    /// `None` until it is known what the agent committed itself.
+    fn of(it: &Codifica, job: &Job, left: &Snapshot) -> Option<Self> {
+        let config = it.index.config();
+        let is_out = |change: &&Change| {
+            config.as_ref().is_some_and(|config| is_out_of_scope(config, &change.path))
+        };
+        let head = left.checkout.head.clone();
+        let committed = match (&job.origin, &head) {
+            (Some(origin), Some(head)) if origin != head => {
+                let wanted = diff_query(origin, head);
+                let mut answers = it.index.answers.iter();
+                let fact = answers.find_map(|(query, fact)| (*query == wanted).then_some(fact))?;
+                if let Fact::Changes(changes) = fact { changes.as_slice() } else { &[] }
+            }
+            _ => &[],
+        };
+        let aside = head.clone().filter(|_| committed.iter().any(|change| is_out(&change)));
+        let parent = if aside.is_some() { job.origin.clone() } else { head };
+        let open = |change: &&Change| aside.is_some() || left.dirty.contains(&change.path);
+        let inside = left.changed.iter().filter(|change| !is_out(change) && open(change));
+        let outside = left.changed.iter().chain(committed).filter(is_out);
+        let out: BTreeSet<RelPath> = outside.map(|change| change.path.clone()).collect();
+        Some(Self {
+            take: inside.cloned().collect(),
+            parent,
+            aside,
+            out: out.into_iter().collect(),
+        })
+    }
+
+    /// The agent's own commits leave the branch and stay under a ref of ours.
+    fn put_aside(&self, job: &Job, left: &Snapshot, decision: &mut Builder) {
+        let (Some(aside), Some(origin)) = (&self.aside, &job.origin) else { return };
+        let name = aside_ref(job, aside);
+        decision.effect(Effect::Ref { name, was: None, to: Some(aside.clone()) });
+        let name = format!("refs/heads/{}", job.branch);
+        let was = left.checkout.head.clone();
+        decision.effect(Effect::Ref { name, was, to: Some(origin.clone()) });
+    }
+
+    /// What the owner is told of the files outside the scope.
+    fn sentence(&self, job: &Job) -> Option<String> {
+        let names: Vec<_> = self.out.iter().map(|path| format!("`{path}`")).take(10).collect();
+        if names.is_empty() {
+            return None;
+        }
+        let place = match &self.aside {
+            Some(aside) => aside_ref(job, aside),
+            None => format!("refs/agency/snapshots/{}", label(job)),
+        };
+        Some(format!(
+            "Not committed on `{}`, because `file_scope` does not allow it: {}. The bytes are kept in {place}.",
+            job.branch,
+            names.join(", ")
+        ))
+    }
+}
+
+fn aside_ref(job: &Job, commit: &CommitId) -> String {
+    let short = commit.as_str().get(..12).unwrap_or_default();
+    format!("refs/agency/out-of-scope/{}-{short}", job.task)
 }
 
 fn touched(it: &Codifica, left: &Snapshot) -> Vec<RelPath> {
@@ -240,29 +323,34 @@ fn settle(it: &Codifica, job: &Job, decision: &mut Builder, now: Now) {
         return let_go(job, decision);
     }
     let (retries, backoff) = *it.desk.tries.get(&job.agent).unwrap_or(&DEFAULT_TRIES);
-    let failures = job.failures + u32::from(!matches!(outcome, Outcome::UsageLimit { .. }));
-    let wait = match outcome {
-        Outcome::UsageLimit { until } => {
-            until.and_then(|until| (until - now.wall).to_std().ok()).unwrap_or(LIMIT_WAIT)
+    let agent = format!("agent:{}", job.agent);
+    let runner = Runner { protocol: super::NAME, agent: &agent, backoff };
+    let mut next = Job { stage: Stage::Tree, ..job.clone() };
+    match fate(outcome, runner, job.outage.as_ref(), now) {
+        Fate::Park(park) => {
+            (next.not_before, next.paused) = (Some(park.until), park.words);
+            next.outage = park.outage;
+            decision.effect(Effect::Release { tree: job.tree() });
+            remember(decision, &next);
+            return decision.effects(park.tell);
         }
-        Outcome::Ok
-        | Outcome::Crash { .. }
-        | Outcome::Timeout { .. }
-        | Outcome::Stopped { .. }
-        | Outcome::Lost
-        | Outcome::Auth { .. }
-        | Outcome::Denied { .. } => backoff * 2_u32.saturating_pow(failures.saturating_sub(1)),
-    };
-    let stopped = matches!(outcome, Outcome::Stopped { .. } | Outcome::Auth { .. });
-    if failures <= retries && !stopped {
+        Fate::Ask { rule, summary } => {
+            decision.effect(Effect::Release { tree: job.tree() });
+            remember(decision, &next);
+            let mut word = Word::new(rule, run.as_str(), summary);
+            word.evidence = vec![tail.clone()];
+            word.resolve = "agency resume".to_owned();
+            return tell::hold(it, decision, word);
+        }
+        Fate::Count => next.failures += 1,
+    }
+    let failures = next.failures;
+    if failures <= retries && !matches!(outcome, Outcome::Stopped { .. }) {
         decision.effect(Effect::Release { tree: job.tree() });
+        let wait = backoff * 2_u32.saturating_pow(failures.saturating_sub(1));
         let until = Moment::after(now, wait);
-        let paused = outcome.pause(&format!("agent:{}", job.agent), until);
-        let not_before = Some(until);
-        return remember(
-            decision,
-            &Job { stage: Stage::Tree, failures, not_before, paused, ..job.clone() },
-        );
+        (next.not_before, next.paused) = (Some(until), outcome.pause(&agent, until));
+        return remember(decision, &next);
     }
     let summary = format!(
         "{} left {} in progress after {failures} tries; the last run {}",

@@ -7,13 +7,13 @@ use super::finding::Finding;
 use super::judge::judge;
 use super::keeper::{Codifica, actor_of};
 use super::memory::{Accepted, GIT};
+use super::next::fallen_back;
 use super::scope::judge_commit;
 use super::tell::{self, Word};
-use super::words::{Actor, State};
+use super::words::Actor;
 use super::{FILE, images};
 use crate::model::{
-    Builder, Change, CommitId, CommitSeen, Decision, Effect, Fact, Now, Query, RelPath, Severity,
-    clip,
+    Change, CommitId, CommitSeen, Decision, Effect, Fact, Now, Query, RelPath, Severity, clip,
 };
 
 /// After a longer absence the whole stretch is judged at once; `agency work audit` goes through it one by one.
@@ -160,7 +160,9 @@ fn judged(
     }
     decision.remember("accepted", accepted.at(new));
     images::forget_changed(it, &mut decision, changes);
-    fallen_back(before, after, &mut decision);
+    for (id, text) in fallen_back(before, after) {
+        decision.remember(&format!("warning/{id}"), text);
+    }
     let who = who(&actor, commit);
     if let Some(mut word) = Word::of_findings(commit.id.as_str(), &who, &findings) {
         word.evidence.insert(0, shown(commit));
@@ -217,26 +219,6 @@ pub(super) fn diff(old: &Board, new: &Board, findings: &[Finding]) -> Vec<String
     }
     lines.truncate(40);
     lines
-}
-
-/// CD-06: a done dependency that is done no more is a warning for whoever builds on it.
-fn fallen_back(old: &Board, new: &Board, decision: &mut Builder) {
-    let fallen = new.glances().filter(|task| {
-        matches!(task.state, State::Todo | State::Blocked)
-            && old.glance(&task.id).is_some_and(|old| old.state == State::Done)
-    });
-    for task in fallen {
-        let at_work = |other: &&super::task::Glance| {
-            other.state == State::InProgress && other.depends_on.contains(&task.id)
-        };
-        for other in new.glances().filter(at_work) {
-            let text = format!(
-                "Warning: {}, which this task depends on, is {} again. A human decides whether to go on.",
-                task.id, task.state
-            );
-            decision.remember(&format!("warning/{}", other.id), text);
-        }
-    }
 }
 
 /// The branch does not contain the version that we accepted: nobody can be named for the difference.

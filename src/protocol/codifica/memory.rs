@@ -1,7 +1,7 @@
 //! What the keeper remembers across restarts: typed views of the memos that its own decisions carry.
 
 use crate::model::{
-    Cause, CommitId, Decision, Memo, Moment, Outcome, RelPath, RunId, Timestamp, TreeId,
+    Cause, CommitId, Decision, Memo, Moment, Outage, Outcome, RelPath, RunId, Timestamp, TreeId,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
@@ -68,11 +68,20 @@ pub(super) struct Job {
     /// Why it waits until then, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) paused: String,
+    /// The agent's provider has not served it since then (SU-09).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) outage: Option<Outage>,
     pub(super) branch: String,
     /// Where the task's branch began.
     pub(super) base: Option<CommitId>,
     /// The worktree as the first run found it.
     pub(super) start: Option<TreeId>,
+    /// The commit that the first run found there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) origin: Option<CommitId>,
+    /// The tasks before it whose work its branch begins with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) inherited: Vec<Inherited>,
     /// Its task was taken away while it worked, and it was asked to end.
     #[serde(default)]
     pub(super) stopping: bool,
@@ -87,6 +96,11 @@ pub(super) enum Stage {
     Claiming {
         run: RunId,
     },
+    /// Has the task; the branches of the tasks before it are merged, one after the other.
+    Base {
+        base: CommitId,
+        left: Vec<Unmerged>,
+    },
     /// Has the task; waits for its own tree.
     Tree,
     Working {
@@ -98,6 +112,23 @@ pub(super) enum Stage {
         outcome: Outcome,
         tail: String,
     },
+}
+
+/// The branch of a task that another depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Unmerged {
+    pub(super) task: String,
+    pub(super) branch: String,
+    pub(super) tip: CommitId,
+}
+
+/// Work of another task that a branch begins with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Inherited {
+    pub(super) task: String,
+    pub(super) branch: String,
+    /// The owner's branch had it already.
+    pub(super) merged: bool,
 }
 
 /// After a claim that failed.

@@ -1,6 +1,6 @@
 //! Which task an agent takes next (spec 3 §5.1), step by step. Whether it may is for `act` to say.
 
-use super::act::{Acted, Action, Refusal, Stamp, act};
+use super::act::{Acted, Action, Stamp, act};
 use super::board::Board;
 use super::task::Glance;
 use super::words::{Actor, Owner, State};
@@ -50,7 +50,7 @@ pub fn claim_next(board: &Board, agent: &str, stamp: &Stamp) -> Result<(String, 
     let claimed =
         tries.find_map(|task| match act(board, &task.id, &actor, &Action::Claim, stamp) {
             Ok(acted) => Some((task.id.clone(), acted)),
-            Err(Refusal::Unknown(_) | Refusal::Rules(_) | Refusal::Edit(_)) => None,
+            Err(_) => None,
         });
     claimed.ok_or_else(|| Nothing::NoTask(agent.to_owned()))
 }
@@ -66,7 +66,43 @@ pub fn next<'a>(board: &'a Board, agent: &str) -> Result<&'a Glance, Nothing> {
 
 /// Cheap to know beforehand: an agent may not take it whoever it is.
 fn may_be_claimed(board: &Board, id: &str) -> bool {
+    if board.ambiguous(id).is_some() {
+        return false;
+    }
     let Some(Ok(task)) = board.task(id) else { return false };
     let accepted = !task.kind.follows_build() || !task.acceptance.is_empty();
     accepted && task.kind != super::words::Kind::Review
+}
+
+/// CD-06: the tasks in progress whose dependency was done before and is not now, each with the warning for it. One that
+/// carries the warning already is not warned twice.
+pub(super) fn fallen_back(old: &Board, new: &Board) -> Vec<(String, String)> {
+    let fallen = new.glances().filter(|task| {
+        matches!(task.state, State::Todo | State::Blocked)
+            && old.glance(&task.id).is_some_and(|old| old.state == State::Done)
+    });
+    let mut warnings = Vec::new();
+    for task in fallen {
+        let text = format!(
+            "Warning: {}, which this task depends on, is {} again. A human decides whether to go on.",
+            task.id, task.state
+        );
+        let at_work = new.glances().filter(|other| {
+            other.state == State::InProgress && other.depends_on.contains(&task.id)
+        });
+        let unwarned = at_work.filter(|other| !is_noted(old, new, &other.id, &text));
+        warnings.extend(unwarned.map(|other| (other.id.clone(), text.clone())));
+    }
+    warnings
+}
+
+/// The newer version has this note of ours and the older has not.
+fn is_noted(old: &Board, new: &Board, id: &str, text: &str) -> bool {
+    let notes = |board: &Board| match board.task(id) {
+        Some(Ok(task)) => task.execution_notes,
+        Some(Err(_)) | None => Vec::new(),
+    };
+    let ours = Actor::Agent(super::words::OURSELVES.to_owned());
+    let known = notes(old).len();
+    notes(new).iter().skip(known).any(|note| note.by == ours && note.note == text)
 }

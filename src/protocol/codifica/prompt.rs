@@ -4,7 +4,7 @@
 use super::board::Board;
 use super::contract::contract;
 use super::keeper::Codifica;
-use super::memory::Job;
+use super::memory::{Inherited, Job};
 use crate::model::{Digest, RunId, fence};
 
 const TASK_MAX: usize = 24 * 1024;
@@ -22,9 +22,11 @@ pub(super) fn prompt(it: &Codifica, board: &Board, job: &Job, run: &RunId) -> St
     text.push_str(&format!("\nYou are in a worktree of your own, on the branch `{branch}`. Commit your work there; what you leave uncommitted is \
          committed for you. Do not edit the state files on this branch: `agency work` writes them where everybody sees them.\n\n{}\n",
         fence(&format!("task {task}"), block, &nonce, TASK_MAX)));
+    let home = it.index.memory.accepted.as_ref().map_or("HEAD", |accepted| &accepted.branch);
     for id in board.glance(task).map(|task| task.depends_on.clone()).unwrap_or_default() {
         text.push_str(&format!(
-            "\n{}\n",
+            "\n{}\n{}\n",
+            place_of(job, &id, home),
             fence(
                 &format!("what {id} left: notes and artifacts"),
                 &left_by(board, &id),
@@ -34,6 +36,19 @@ pub(super) fn prompt(it: &Codifica, board: &Board, job: &Job, run: &RunId) -> St
         ));
     }
     text
+}
+
+/// Where the work of a task before this one is (CD-15).
+fn place_of(job: &Job, id: &str, home: &str) -> String {
+    match job.inherited.iter().find(|work| work.task == id) {
+        Some(Inherited { branch, merged: true, .. }) => format!(
+            "The work of {id} is in your tree: its branch `{branch}` is merged into `{home}`."
+        ),
+        Some(Inherited { branch, merged: false, .. }) => format!(
+            "The work of {id} is in your tree: your branch starts from its branch `{branch}`, which is not merged into `{home}` yet."
+        ),
+        None => format!("{id} has no branch in this repository; your tree is `{home}`."),
+    }
 }
 
 /// The verbs of this task, spelled out.

@@ -23,7 +23,7 @@ pub(super) fn mapping(text: &str) -> Result<Node, Fault> {
     }
 }
 
-/// Reads every field. `None` where the task cannot stand at all; `faults` says why.
+/// Reads every field. Wrong ones are named in `faults` and have a default here; `None`: it is no mapping.
 pub(super) fn read(node: &Node, faults: &mut Vec<Fault>) -> Option<Task> {
     let mut fields = Fields::new(node, faults)?;
     let task = Task {
@@ -53,7 +53,7 @@ pub(super) fn read(node: &Node, faults: &mut Vec<Fault>) -> Option<Task> {
         unknown: Vec::new(),
     };
     let unknown = fields.rest();
-    (!task.id.is_empty()).then_some(Task { unknown, ..task })
+    Some(Task { unknown, ..task })
 }
 
 const STATES: &str = "todo, in_progress, to_be_tested, done, blocked or rejected";

@@ -27,6 +27,8 @@ pub(super) struct Scan {
     pub(super) lists: Vec<List>,
     pub(super) items: Vec<Item>,
     pub(super) faults: Vec<Fault>,
+    /// Ids in text that holds tasks but cannot be split into them, with their lines: an id is taken there too (CD-04).
+    pub(super) stray: Vec<(String, u64)>,
 }
 
 const BOM: &str = "\u{feff}";
@@ -38,6 +40,8 @@ pub(super) fn scan(path: &RelPath, text: &str) -> Scan {
     if is_yaml || (!fences(text, start, &mut scan) && is_bare(&text[start..])) {
         scan.faults.clear();
         scan.lists = vec![List { bytes: start..text.len(), line: 1 }];
+    } else if scan.lists.is_empty() {
+        unfenced(&text[start..], &mut scan);
     }
     for list in scan.lists.clone() {
         items(text, &list, &mut scan);
@@ -84,6 +88,8 @@ fn fences(text: &str, start: usize, scan: &mut Scan) -> bool {
         at = next;
     }
     if let Some(fence) = open.filter(|fence| fence.yaml) {
+        // Its tasks are read all the same: their ids are taken.
+        scan.lists.push(List { bytes: fence.start..text.len(), line: fence.line });
         let found = "a fence that is never closed".to_owned();
         scan.faults.push(Fault { line: fence.line - 1, found, wanted: "a closing fence" });
         return true;
@@ -132,8 +138,8 @@ fn items(text: &str, list: &List, scan: &mut Scan) {
                 scan.items.push(Item { bytes: start..list.bytes.end, line: number });
             }
             None => {
-                other_than_list(inner, number, scan);
-                return;
+                let rest = list.bytes.start..list.bytes.end;
+                return other_than_list(&text[rest], list.line, number, scan);
             }
             Some(wanted) if spaces == wanted && is_dash(inner) => {
                 if let Some(last) = scan.items[first..].last_mut() {
@@ -152,11 +158,44 @@ fn is_dash(inner: &str) -> bool {
         .is_some_and(|rest| rest.starts_with([' ', '\n', '\r']) || rest.is_empty())
 }
 
-fn other_than_list(inner: &str, line: u64, scan: &mut Scan) {
-    let looks_like_tasks =
-        ["id:", "tasks:", "[{", "[ {"].iter().any(|sign| inner.starts_with(sign));
-    if looks_like_tasks {
-        let found = "tasks that are no list".to_owned();
-        scan.faults.push(Fault { line, found, wanted: "a list: each task begins with `- id:`" });
+/// A block that is no list: tasks below a key such as `tasks:`, one task alone, or an example in prose.
+fn other_than_list(text: &str, first: u64, line: u64, scan: &mut Scan) {
+    let known = scan.stray.len();
+    stray(text, first, &mut scan.stray);
+    let starts = |sign: &&str| text.lines().any(|line| line.starts_with(*sign));
+    let key = text.lines().zip(first..).find(|(line, _)| line.starts_with("tasks:"));
+    let (line, found) = match key {
+        Some((_, line)) => (line, "a mapping with the key `tasks:`"),
+        None if scan.stray.len() > known || ["id:", "[{", "[ {"].iter().any(starts) => {
+            (line, "tasks that are no list")
+        }
+        None => return,
+    };
+    let wanted = "a list: each task begins with `- id:`, without a key above it";
+    scan.faults.push(Fault { line, found: found.to_owned(), wanted });
+}
+
+/// Tasks in Markdown outside of any fence are not prose.
+fn unfenced(text: &str, scan: &mut Scan) {
+    let mut lines = text.lines().zip(1..);
+    let Some((_, line)) = lines.find(|(line, _)| line.trim_end() == "tasks:") else { return };
+    stray(text, 1, &mut scan.stray);
+    if !scan.stray.is_empty() {
+        let found = "a mapping with the key `tasks:`, in no fence".to_owned();
+        let wanted = "a list: each task begins with `- id:`, inside a ```yaml fence";
+        scan.faults.push(Fault { line, found, wanted });
+    }
+}
+
+/// Every line that names the id of a task, by its look alone.
+pub(super) fn stray(text: &str, first: u64, found: &mut Vec<(String, u64)>) {
+    for (line, number) in text.lines().zip(first..) {
+        let rest = line.trim_start().strip_prefix('-').map(str::trim_start);
+        let value = rest.and_then(|rest| rest.strip_prefix("id:")).unwrap_or_default();
+        let value = value.split(" #").next().unwrap_or_default();
+        let id = value.trim().trim_matches(['"', '\'']);
+        if super::words::is_name(id) {
+            found.push((id.to_owned(), number));
+        }
     }
 }

@@ -90,8 +90,7 @@ fn astray(config: &Config, task: &str, change: &Change) -> Option<Finding> {
         let wanted = format!("a file below `{}/{home}/`", config.assets);
         return Some(Finding::violation("CD-16", path, "an image elsewhere", &wanted));
     }
-    // State files and evidence are always in scope (CD-26).
-    if config.is_state(path) || config.is_asset(path) {
+    if !is_out_of_scope(config, path) {
         return None;
     }
     if let Some(pattern) = excluded(config, path) {
@@ -103,13 +102,20 @@ fn astray(config: &Config, task: &str, change: &Change) -> Option<Finding> {
             &wanted,
         ));
     }
+    let patterns: Vec<_> =
+        config.rules.include.iter().map(|pattern| pattern.text.as_str()).collect();
+    let wanted = format!("files that match {} (`file_scope.include`)", patterns.join(", "));
+    Some(Finding::violation("CD-12", path, "a changed file outside the scope", &wanted))
+}
+
+/// CD-30: a file that no task's branch takes in. State files and evidence are always in scope (CD-26), the contract never is.
+pub(super) fn is_out_of_scope(config: &Config, path: &RelPath) -> bool {
+    if path.as_str() == FILE || *path == config.spec {
+        return true;
+    }
+    let always = config.is_state(path) || config.is_asset(path);
     let included = config.rules.include.iter().any(|pattern| pattern.matches(path));
-    (!included).then(|| {
-        let patterns: Vec<_> =
-            config.rules.include.iter().map(|pattern| pattern.text.as_str()).collect();
-        let wanted = format!("files that match {} (`file_scope.include`)", patterns.join(", "));
-        Finding::violation("CD-12", path, "a changed file outside the scope", &wanted)
-    })
+    !always && (!included || excluded(config, path).is_some())
 }
 
 /// SPEC GAP: minimatch takes `*.key` for the top folder only. An exclusion without a slash holds in every folder: it names secrets.

@@ -4,6 +4,7 @@ mod contract;
 mod property;
 mod reading;
 mod ruling;
+mod spec;
 
 use super::*;
 use crate::model::RelPath;
@@ -51,6 +52,7 @@ pub(super) fn rules(result: Result<Acted, Refusal>) -> Vec<String> {
         Err(Refusal::Rules(findings)) => {
             findings.iter().map(|finding| finding.rejection.rule.to_string()).collect()
         }
+        Err(Refusal::Claimed(_)) => vec!["CD-08".to_owned()],
         Err(other) => panic!("{other}"),
     }
 }

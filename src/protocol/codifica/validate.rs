@@ -11,14 +11,17 @@ use std::collections::HashMap;
 /// Everything at once, in file order, each with its line. One task is held in memory at a time.
 pub fn validate(board: &Board) -> Vec<Finding> {
     let mut findings = board.problems.clone();
-    for (_, place) in board.placed() {
-        match board.task_at(place) {
-            Ok(task) => findings.extend(of_task(board, place, &task)),
-            Err(mut faults) => {
-                faults.retain(|fault| !board.problems.contains(fault));
-                findings.append(&mut faults);
-            }
-        }
+    for place in board.places() {
+        let (task, mut faults) = board.partly_at(place);
+        let whole = faults.is_empty();
+        faults.retain(|fault| !board.problems.contains(fault));
+        findings.append(&mut faults);
+        // What can be read of a task is judged beside what cannot (CD-29).
+        let task = task.as_ref();
+        findings.extend(task.into_iter().flat_map(|task| match whole {
+            true => of_task(board, place, task),
+            false => of_part(board, place, task),
+        }));
     }
     findings.extend(cycles(board));
     findings.extend(crowds(board));
@@ -31,9 +34,15 @@ pub fn validate(board: &Board) -> Vec<Finding> {
 /// The rules about one task as it stands.
 pub(super) fn of_task(board: &Board, place: Place, task: &Task) -> Vec<Finding> {
     let spot = Spot { board, place, task };
-    let checks: [fn(&Spot<'_>) -> Vec<Finding>; 6] =
-        [types, hands, reasons, closing, links, evidence];
+    let checks: [fn(&Spot<'_>) -> Vec<Finding>; 7] =
+        [types, accepted, hands, reasons, closing, links, evidence];
     checks.iter().flat_map(|check| check(&spot)).collect()
+}
+
+/// Those rules that a default value for a field that cannot be read does not break.
+fn of_part(board: &Board, place: Place, task: &Task) -> Vec<Finding> {
+    let spot = Spot { board, place, task };
+    [types, links, evidence].iter().flat_map(|check| check(&spot)).collect()
 }
 
 struct Spot<'a> {
@@ -44,9 +53,9 @@ struct Spot<'a> {
 
 impl Spot<'_> {
     fn violation(&self, rule: &str, found: impl Into<String>, wanted: &str) -> Finding {
-        Finding::violation(rule, self.board.path_at(self.place), found, wanted)
-            .at(self.board.line_at(self.place))
-            .of(&self.task.id)
+        let finding = Finding::violation(rule, self.board.path_at(self.place), found, wanted)
+            .at(self.board.line_at(self.place));
+        if self.task.id.is_empty() { finding } else { finding.of(&self.task.id) }
     }
 
     fn warning(&self, rule: &str, found: impl Into<String>, wanted: &str) -> Finding {
@@ -69,6 +78,11 @@ fn types(it: &Spot<'_>) -> Vec<Finding> {
             "the task that it follows",
         ));
     }
+    findings
+}
+
+fn accepted(it: &Spot<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
     if it.task.kind.follows_build() && it.task.acceptance.is_empty() {
         let found = format!(
             "a `{}` task in {} without acceptance criteria",
@@ -179,12 +193,14 @@ fn links(it: &Spot<'_>) -> Vec<Finding> {
         let found = format!("`depends_on` names `{}`, which is in no state file", clip(id, 60));
         findings.push(it.violation("CD-06", found, "ids of tasks that exist"));
     }
-    let others = [("derived_from", &it.task.derived_from), ("blocked_by", &it.task.blocked_by)];
-    for (key, id) in others {
-        if let Some(id) = id.as_ref().filter(|id| it.board.glance(id).is_none()) {
-            let found = format!("`{key}` names `{}`, which is in no state file", clip(id, 60));
-            findings.push(it.warning("CD-06", found, "an id of a task that exists"));
-        }
+    let gone = |id: &&String| it.board.glance(id).is_none();
+    if let Some(id) = it.task.blocked_by.as_ref().filter(gone) {
+        let found = format!("`blocked_by` names `{}`, which is in no state file", clip(id, 60));
+        findings.push(it.violation("CD-29", found, "an id of a task that exists"));
+    }
+    if let Some(id) = it.task.derived_from.as_ref().filter(gone) {
+        let found = format!("`derived_from` names `{}`, which is in no state file", clip(id, 60));
+        findings.push(it.warning("CD-06", found, "an id of a task that exists"));
     }
     findings
 }
@@ -264,6 +280,19 @@ fn circle(board: &Board, path: &[(&str, usize)], back_to: &str) -> Option<Findin
             .at(board.line_at(place))
             .of(back_to),
     )
+}
+
+/// A warning about one task, with its place.
+pub fn at_task(
+    board: &Board,
+    id: &str,
+    rule: &str,
+    found: String,
+    wanted: &str,
+) -> Option<Finding> {
+    let place = board.place(id)?;
+    let finding = Finding::warning(rule, board.path_at(place), found, wanted);
+    Some(finding.at(board.line_at(place)).of(id))
 }
 
 /// Agents with more in hand than the owner allows.

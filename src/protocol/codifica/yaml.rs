@@ -128,15 +128,50 @@ pub(super) fn parse(text: &str) -> Result<Node, Fault> {
     };
     let mut tree = Tree { text, open: Vec::new(), root: None, documents: 0 };
     for next in Parser::new_from_str_with_options(text, options) {
-        let (event, span) = next.map_err(|error| Fault {
-            line: error.marker().line() as u64,
-            found: clip(&error.info(), 200),
-            wanted: "YAML that is indented strictly, at most 64 levels deep",
-        })?;
+        let (event, span) =
+            next.map_err(|error| explain(text, error.marker().line() as u64, &error.info()))?;
         tree.take(event, span)?;
     }
     let empty = Node { line: 1, span: 0..0, kind: Kind::Null };
     Ok(tree.root.unwrap_or(empty))
+}
+
+/// What people do wrong most often, said in their words; else what the parser says.
+fn explain(text: &str, line: u64, said: &str) -> Fault {
+    tab(text).or_else(|| unclosed(text, line)).unwrap_or_else(|| Fault {
+        line,
+        found: clip(said, 200),
+        wanted: "YAML that is indented strictly, at most 64 levels deep",
+    })
+}
+
+fn tab(text: &str) -> Option<Fault> {
+    let indent = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
+    let mut lines = text.lines().zip(1..);
+    let (_, line) = lines.find(|(line, _)| line[..indent(line)].contains('\t'))?;
+    Some(fault(line, "a line that is indented with a tab", "spaces: YAML allows no tabs there"))
+}
+
+/// A bracket or quote that is opened just before the place where the parser gave up, and closed neither on its line nor on the
+/// next one.
+fn unclosed(text: &str, line: u64) -> Option<Fault> {
+    const PAIRS: [(char, char, &str); 4] = [
+        ('[', ']', "`]` at its end"),
+        ('{', '}', "`}` at its end"),
+        ('"', '"', "`\"` at its end"),
+        ('\'', '\'', "`'` at its end"),
+    ];
+    let near = text.lines().zip(1_u64..).filter(|(_, at)| *at <= line.max(1));
+    near.collect::<Vec<_>>().into_iter().rev().take(2).find_map(|(content, at)| {
+        let value = content.split_once(": ").map_or(content, |(_, value)| value);
+        let value = value.trim().trim_start_matches("- ");
+        let next = usize::try_from(at).ok().and_then(|at| text.lines().nth(at)).unwrap_or("");
+        let (open, _, wanted) = PAIRS.into_iter().find(|(open, close, _)| {
+            let rest = value.strip_prefix(*open);
+            rest.is_some_and(|rest| !rest.contains(*close) && !next.contains(*close))
+        })?;
+        Some(fault(at, &format!("`{open}`, which is never closed"), wanted))
+    })
 }
 
 struct Tree<'a> {

@@ -6,7 +6,9 @@ use super::memory::{Ended, Left, Start, Turn};
 use super::message::Message;
 use super::table::Who;
 use super::turn::{answer, ask_snapshot, cannot_look};
-use crate::model::{CommitId, Decision, Effect, Fact, Now, Query, RelPath, Severity, Snapshot};
+use crate::model::{
+    CommitId, Decision, Effect, Fact, Now, Query, RelPath, Severity, Snapshot, clip,
+};
 use std::collections::BTreeMap;
 
 /// What changed since the turn began. A file that somebody else has locked is a finding (HO-05).
@@ -80,6 +82,12 @@ pub(super) fn check(
     Some(checked(it, turn, ended, left, [(spec, wrong)]))
 }
 
+/// SPEC GAP: `commit` is any text, and the spec's own `abc123` is shorter than any id that git prints. Seven digits and more
+/// name one commit; other words only say that there is one.
+fn is_commit_id(named: &str) -> bool {
+    (7..=64).contains(&named.len()) && named.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 fn check_commits(
     it: &Handoff,
     turn: &Turn,
@@ -100,9 +108,16 @@ fn check_commits(
         }
     };
     let wrong = |named: &&str| {
-        let found = new.iter().any(|commit| commit.as_str().starts_with(*named));
         let branch = left.branch.as_deref().unwrap_or("HEAD");
-        let words = format!("`{named}` is no commit that came to `{branch}` during this turn");
+        let (found, words) = if is_commit_id(named) {
+            let id = named.to_ascii_lowercase();
+            let found = new.iter().any(|commit| commit.as_str().starts_with(&id));
+            (found, format!("`{named}` is no commit that came to `{branch}` during this turn"))
+        } else {
+            let named = clip(named, 60);
+            let words = format!("no commit came to `{branch}` during this turn; found `{named}`");
+            (!new.is_empty(), words)
+        };
         ((*named).to_owned(), (!found).then_some(words))
     };
     checked(it, turn, ended, left, open.iter().map(wrong))

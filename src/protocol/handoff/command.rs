@@ -1,22 +1,29 @@
 //! What the owner asks of the relay: start, send, answer, cancel, resume, adopt, stop. The same journal as everything else.
 
-use super::index::StateSeen;
-use super::memory::{Hold, Known, Turn, WayOut, Workflow};
+use super::index::{Foreign, StateSeen};
+use super::memory::{Hold, Known, Refusals, Turn, WayOut, Workflow};
 use super::noting::{self, take_in};
-use super::state::{State, field};
-use super::table::{Flow, Folder, Who};
-use super::{Handoff, ending, mail, path_in, upkeep};
-use crate::model::{Answer, Builder, Command, Decision, Effect, Now, TreeRef, Verb, clip};
+use super::state::{self, State, field};
+use super::table::{AgentStatus, Flow, Folder, Who};
+use super::{Handoff, decide, ending, mail, path_in, upkeep};
+use crate::model::{
+    Answer, Builder, Bytes, Command, Decision, Effect, Now, RelPath, TreeRef, Verb, clip,
+};
 use serde_json::{Value, json};
 
 /// Answers the oldest command that is for us.
 pub(super) fn answer(it: &Handoff, now: Now) -> Option<Decision> {
     let command = it.index.commands.first()?;
+    // What somebody did to the files by hand comes before the answer to "look".
+    if command.arg("do") == Some(LOOK) && decide::as_the_arbiter(it, now).is_some() {
+        return None;
+    }
     let verb = match (command.verb, command.arg("do")) {
         (Verb::Init, Some("send")) => mail::send,
         (Verb::Init, _) => start,
         (Verb::Do, Some("answer")) => mail::reply,
         (Verb::Do, Some("cancel")) => cancel,
+        (Verb::Do, Some(LOOK)) => look,
         (Verb::Resume, _) => resume,
         (Verb::Adopt, _) => adopt,
         (Verb::Stop, _) => stop,
@@ -29,6 +36,13 @@ pub(super) fn answer(it: &Handoff, now: Now) -> Option<Decision> {
     };
     decision.effect(Effect::Reply { command: command.id.clone(), answer });
     Some(decision.finish())
+}
+
+/// Take note of what was done to the files by hand.
+const LOOK: &str = "look";
+
+fn look(it: &Handoff, _: &Command, _: Now) -> Outcome {
+    Ok((it.builder(), "looked at the messages".to_owned()))
 }
 
 /// What to do and what to say, or why not.
@@ -86,15 +100,14 @@ pub(super) fn stranger(it: &Handoff) -> Result<(), String> {
 /// HO-04: a state of another shape is never overwritten.
 pub(super) fn shape(it: &Handoff) -> Result<(), String> {
     match &it.index.state {
-        Some(StateSeen::Bad(problems)) => {
-            let words: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            Err(format!("the state file is another's: {}", words.join("; ")))
+        Some(StateSeen::Bad(foreign)) => {
+            Err(format!("{} (HO-04)", state::other_format(&foreign.problems)))
         }
         Some(StateSeen::Absent | StateSeen::Good(_)) | None => Ok(()),
     }
 }
 
-fn begin_state(it: &Handoff, decision: &mut Builder, workflow: &Workflow) {
+pub(super) fn begin_state(it: &Handoff, decision: &mut Builder, workflow: &Workflow) {
     let idle = [Who::Planner, Who::Builder, Who::Reviewer, Who::Fixer]
         .map(|who| field(&["agents", who.word(), "status"], "idle".into()));
     let has_locks = matches!(&it.index.state, Some(StateSeen::Good(state)) if state.document.contains_key("locks"));
@@ -133,7 +146,13 @@ fn cancel(it: &Handoff, command: &Command, now: Now) -> Outcome {
     }
     let cancelled = field(&["current_workflow", "cancelled"], true.into());
     let fields = upkeep::wanted(&ended, None, memory.last_handoff.as_deref());
-    upkeep::amend(&mut decision, fields, [cancelled]);
+    if shape(it).is_ok() {
+        let idle = memory
+            .turn
+            .iter()
+            .flat_map(|turn| state::agent_fields(turn.who, AgentStatus::Idle, now.wall));
+        upkeep::amend(&mut decision, fields, idle.chain([cancelled]));
+    }
     for (id, asked) in &memory.asked {
         let how = "the owner cancelled the workflow".to_owned();
         decision.effect(Effect::Resolve { cause: asked.cause.clone(), how });
@@ -153,6 +172,7 @@ fn resume(it: &Handoff, _: &Command, now: Now) -> Outcome {
     if let Some(hold) = memory.holds.iter().find(|hold| hold.way_out == WayOut::Adopt) {
         return Err(format!("{}; `agency adopt` ends this", hold.summary));
     }
+    shape(it)?;
     if memory.holds.iter().all(|hold| hold.way_out == WayOut::Trust) {
         let why = memory.holds.first().map_or(
             "the handoffs are not held",
@@ -172,7 +192,9 @@ fn resume(it: &Handoff, _: &Command, now: Now) -> Outcome {
         decision.remember(&format!("open/{id}"), Known { by_hand: None, ..known.clone() });
     }
     if let Some(turn) = &memory.turn {
-        let next = Turn { failures: 0, not_before: None, waits_for: None, ..turn.clone() };
+        let refusals = Refusals::default();
+        let next =
+            Turn { failures: 0, not_before: None, waits_for: None, refusals, ..turn.clone() };
         decision.remember("turn", next);
     }
     if let Some(workflow) = memory.under_way() {
@@ -200,7 +222,7 @@ fn release(it: &Handoff, decision: &mut Builder, how: &str) -> String {
     release_those(it, decision, how, |hold| hold.way_out != WayOut::Trust)
 }
 
-fn release_those(
+pub(super) fn release_those(
     it: &Handoff,
     decision: &mut Builder,
     how: &str,
@@ -223,7 +245,12 @@ fn release_those(
 }
 
 /// The repository is right: its workflow and its messages are taken as they lie.
-fn adopt(it: &Handoff, _: &Command, now: Now) -> Outcome {
+fn adopt(it: &Handoff, command: &Command, now: Now) -> Outcome {
+    if let Some(StateSeen::Bad(foreign)) = &it.index.state
+        && command.arg("state") == Some("replace")
+    {
+        return adopt_state(it, foreign);
+    }
     if it.index.memory.known {
         return Err("there is nothing to adopt: our journal knows these handoffs".to_owned());
     }
@@ -241,6 +268,30 @@ fn adopt(it: &Handoff, _: &Command, now: Now) -> Outcome {
     let text = release(it, &mut decision, "the owner adopted the handoffs as they are");
     decision.announce("adopt", &text);
     Ok((decision, text))
+}
+
+/// HO-14: another tool's state file makes room for ours. Its bytes are kept, and its other keys stay in the new file.
+fn adopt_state(it: &Handoff, foreign: &Foreign) -> Outcome {
+    let Some((digest, bytes)) = &foreign.file else {
+        let why = foreign.problems.first().map(ToString::to_string).unwrap_or_default();
+        return Err(format!("`{}` cannot be read: {why}; move it away", state::PATH));
+    };
+    let mut decision = it.builder();
+    let path = RelPath::fixed(state::PATH);
+    let (seen, why) = (Some(digest.clone()), "the owner adopted the handoffs".to_owned());
+    decision.effect(Effect::Take { path: path.clone(), seen, why });
+    let bytes = Bytes(state::adopted(bytes));
+    decision.effect(Effect::Replace { path, bytes, seen: None });
+    if let Some(fields) = upkeep::due(&it.index.memory) {
+        upkeep::amend(&mut decision, fields, []);
+    }
+    decision.remember("known", true);
+    let how = format!("`{}` is written in our format; a copy of the other is kept", state::PATH);
+    release_those(it, &mut decision, &how, |hold| {
+        matches!(hold.way_out, WayOut::Adopt | WayOut::AdoptState)
+    });
+    decision.announce("handoff adopt", &how);
+    Ok((decision, how))
 }
 
 fn adopted(it: &Handoff, state: &State, now: Now) -> Option<Workflow> {

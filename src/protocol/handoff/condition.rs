@@ -28,6 +28,7 @@ fn held(it: &Handoff, hold: &Hold) -> Condition {
     let resolve = match hold.way_out {
         WayOut::Resume => "agency resume".to_owned(),
         WayOut::Adopt => "agency adopt".to_owned(),
+        WayOut::AdoptState => "agency handoff adopt".to_owned(),
         WayOut::Trust => "agency trust".to_owned(),
         WayOut::Answer => format!("agency answer {} TEXT", hold.cause.id(&it.place.repo)),
     };
@@ -36,12 +37,8 @@ fn held(it: &Handoff, hold: &Hold) -> Condition {
 
 fn without_workflow(it: &Handoff) -> Condition {
     match &it.index.state {
-        Some(StateSeen::Bad(problems)) => {
-            let why = problems.first().map(ToString::to_string).unwrap_or_default();
-            Condition::frozen(
-                format!("`{}` has another format: {why}", state::PATH),
-                format!("move `{}` away, then: agency handoff start", state::PATH),
-            )
+        Some(StateSeen::Bad(foreign)) => {
+            Condition::frozen(state::other_format(&foreign.problems), "agency handoff adopt")
         }
         Some(StateSeen::Absent | StateSeen::Good(_)) | None => {
             Condition::idle("no workflow; `agency handoff start` begins one")
@@ -57,7 +54,7 @@ fn under_way(it: &Handoff, workflow: &Workflow, now: Now) -> Condition {
             agent: turn.who.word().to_owned(),
             task: task(workflow, turn),
             since: Some(running.since),
-            trouble: None,
+            trouble: turn.refusals.sentence(turn.who),
             others: 0,
         }));
     }

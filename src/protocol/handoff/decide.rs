@@ -39,9 +39,13 @@ fn duties(it: &Handoff, now: Now) -> Decision {
 }
 
 /// What is judged as long as the repository is known, held or not.
-fn as_the_arbiter(it: &Handoff, now: Now) -> Option<Decision> {
+pub(super) fn as_the_arbiter(it: &Handoff, now: Now) -> Option<Decision> {
     if !it.index.memory.known {
         return None;
+    }
+    // A message that begins a workflow would be written into another tool's state.
+    if matches!(it.index.state, Some(StateSeen::Bad(_))) && it.index.memory.under_way().is_none() {
+        return upkeep::state(it, now);
     }
     let duties: [Duty; 3] = [upkeep::state, noting::refuse_odd, noting::messages];
     duties.iter().find_map(|duty| duty(it, now))
@@ -65,17 +69,25 @@ fn on_the_move(it: &Handoff, now: Now) -> Option<Decision> {
 }
 
 /// DM-13: a workflow without our journal. It may be a clone, or another box's; the owner must say.
-fn unknown(it: &Handoff, _: Now) -> Option<Decision> {
-    if it.index.memory.known || it.index.memory.is_held() {
+fn unknown(it: &Handoff, now: Now) -> Option<Decision> {
+    if it.index.memory.known {
         return None;
     }
-    let by_state =
-        matches!(&it.index.state, Some(StateSeen::Good(state)) if state.workflow().is_some());
-    let waiting = |folder| matches!(folder, Folder::Pending | Folder::Accepted);
-    let mut copies = it.index.messages.values().flat_map(|copies| copies.values());
-    let by_message = copies.any(|seen| waiting(seen.folder)) || !it.index.odd.is_empty();
-    if !by_state && !by_message {
+    let by_state = match it.index.state.as_ref()? {
+        StateSeen::Bad(_) => return upkeep::state(it, now),
+        StateSeen::Good(state) => state.workflow().is_some(),
+        StateSeen::Absent => false,
+    };
+    if it.index.memory.holds.iter().any(|hold| hold.way_out == WayOut::AdoptState) {
+        return upkeep::state(it, now);
+    }
+    if it.index.memory.is_held() || !(by_state || it.index.has_waiting_messages()) {
         return None;
+    }
+    if is_a_beginning(it) {
+        let mut decision = it.builder();
+        decision.remember("known", true);
+        return Some(decision.finish());
     }
     let summary = "handoffs are here that this machine's journal does not know".to_owned();
     let mut reason = hold::Reason::new("DM-13", state::PATH, summary);
@@ -85,10 +97,24 @@ fn unknown(it: &Handoff, _: Now) -> Option<Decision> {
         state::PATH,
         super::HANDOFFS
     );
+    // A message that would be refused after `adopt` is told now (HO-15).
+    let problems = it.index.odd.values().flat_map(|odd| &odd.problems);
+    reason.evidence = problems.take(5).map(ToString::to_string).collect();
     reason.way_out = WayOut::Adopt;
     let mut decision = it.builder();
     hold::hold(it, &mut decision, reason);
     Some(decision.finish())
+}
+
+/// HO-14: a message waits, and neither the state nor a folder shows earlier work. It begins a workflow and makes the state file.
+fn is_a_beginning(it: &Handoff) -> bool {
+    if matches!(&it.index.state, Some(StateSeen::Good(state)) if state.shows_work()) {
+        return false;
+    }
+    let mut copies = it.index.messages.values().flat_map(|copies| copies.values()).peekable();
+    copies.peek().is_some()
+        && it.index.history.is_empty()
+        && copies.all(|seen| seen.folder == Folder::Pending)
 }
 
 /// An effect of ours failed. What has its own way back is left to it; the rest waits for the owner.

@@ -5,7 +5,7 @@ use super::memory::{Ended, Known, Left, Subject, Turn, Workflow};
 use super::message::Message;
 use super::noting::{close, take_in};
 use super::payload::Payload;
-use super::table::{self, Folder, Kind, Needs, ResultRow};
+use super::table::{self, AgentStatus, Folder, Kind, Needs, ResultRow};
 use super::turn::leave;
 use super::{Handoff, claims, failure, state, upkeep};
 use crate::model::{Builder, Decision, Effect, Now, RowId, Severity, TreeRef, clip};
@@ -37,9 +37,9 @@ pub(super) fn end_of_run(it: &Handoff, now: Now) -> Option<Decision> {
     Some(match judge(it, turn, left, &mine) {
         Verdict::Done(row) => finish(it, workflow, turn, ended, &mine, Some(row), now),
         Verdict::Noted => finish(it, workflow, turn, ended, &mine, None, now),
-        Verdict::Asks(id) => wait_for_answer(it, turn, Some(id)),
-        Verdict::Answered => wait_for_answer(it, turn, None),
-        Verdict::Rejected => rejected(it, turn, &mine),
+        Verdict::Asks(id) => wait_for_answer(it, turn, Some(id), now),
+        Verdict::Answered => wait_for_answer(it, turn, None, now),
+        Verdict::Rejected => rejected(it, turn, &mine, now),
         Verdict::Wrong(words) => failure::try_again(it, turn, ended, &mine, words, now),
     })
 }
@@ -69,6 +69,10 @@ fn judge(it: &Handoff, turn: &Turn, left: &Left, mine: &BTreeMap<String, Message
     if said.windows(2).any(|pair| pair[0] != pair[1]) {
         wrong.push("several completions that say different things".to_owned());
     }
+    if said.is_empty() && handed.is_empty() && mine.values().any(is_completion) {
+        let words: Vec<_> = table::results_of(turn.who).map(|row| row.said.word()).collect();
+        wrong.push(format!("a completion without `payload.status`; write {}", words.join("|")));
+    }
     let implied = handed.first().and_then(|kind| table::implied_result(turn.who, *kind));
     match (said.first().copied().or(implied), asks(it, mine)) {
         _ if !wrong.is_empty() => Verdict::Wrong(wrong),
@@ -78,6 +82,10 @@ fn judge(it: &Handoff, turn: &Turn, left: &Left, mine: &BTreeMap<String, Message
         (None, None) if has_new_answer(it, turn) => Verdict::Answered,
         (None, None) => Verdict::Wrong(Vec::new()),
     }
+}
+
+fn is_completion(message: &Message) -> bool {
+    message.kind == Kind::Completion
 }
 
 fn has_new_answer(it: &Handoff, turn: &Turn) -> bool {
@@ -109,21 +117,23 @@ fn asks(it: &Handoff, mine: &BTreeMap<String, Message>) -> Option<String> {
 }
 
 /// With `None` the answer is there: it only has to be accepted.
-fn wait_for_answer(it: &Handoff, turn: &Turn, id: Option<String>) -> Decision {
+fn wait_for_answer(it: &Handoff, turn: &Turn, id: Option<String>, now: Now) -> Decision {
     let mut decision = it.builder();
     let ready = id.is_some();
-    let next = Turn { ended: None, waits_for: id, ready, ..turn.clone() };
+    let shown = AgentStatus::Waiting;
+    upkeep::show_agent(it, &mut decision, turn.who, shown, now);
+    let next = Turn { ended: None, waits_for: id, ready, shown, ..turn.clone() };
     decision.remember("turn", next);
     decision.effect(Effect::Release { tree: TreeRef::Main });
     decision.finish()
 }
 
 /// HO-02: the recipient does not take it. The orchestrator is the arbiter, and asks.
-fn rejected(it: &Handoff, turn: &Turn, mine: &BTreeMap<String, Message>) -> Decision {
+fn rejected(it: &Handoff, turn: &Turn, mine: &BTreeMap<String, Message>, now: Now) -> Decision {
     let mut decision = it.builder();
     // What it left beside its refusal would wait for nobody.
     withdraw(it, &mut decision, mine, "its run rejected the handoff");
-    leave(it, &mut decision);
+    leave(it, &mut decision, now);
     let id = turn.messages().next().map_or("", String::as_str);
     if it.index.memory.open.contains_key(id) {
         close(&mut decision, id, "rejected by its recipient");
@@ -157,7 +167,11 @@ fn finish(
     }
     let workflow = moved_on(workflow, turn, mine, row);
     let fields = upkeep::wanted(&workflow, None, it.index.memory.last_handoff.as_deref());
-    upkeep::amend(&mut decision, fields, state::agent_fields(turn.who, "completed", now.wall));
+    upkeep::amend(
+        &mut decision,
+        fields,
+        state::agent_fields(turn.who, AgentStatus::Completed, now.wall),
+    );
     let seconds = (ended.at - ended.since).num_seconds().max(0).to_string();
     let said = row.map_or("noted", |row| row.said.word());
     let more = [("run", ended.run.as_str()), ("result", said), ("seconds", seconds.as_str())];
@@ -181,10 +195,10 @@ fn moved_on(
             Payload::Task { spec } => next.spec.clone_from(spec),
             Payload::Rereview { .. } => next.iteration = message.iteration,
             Payload::Review { .. }
-            | Payload::Fix { .. }
+            | Payload::Fix
             | Payload::Completion { .. }
             | Payload::Escalation { .. }
-            | Payload::Answer { .. } => {}
+            | Payload::Answer => {}
         }
     }
     if turn.subject == Subject::Plan {

@@ -3,13 +3,15 @@
 use super::hold::{self, Reason};
 use super::memory::{Ended, Turn};
 use super::message::Message;
-use super::{Handoff, ending};
-use crate::model::{Decision, Digest, Failure, Moment, Now, Outcome, RunId, Seat, Spawn, clip};
+use super::table::AgentStatus;
+use super::{Handoff, ending, upkeep};
+use crate::model::{
+    Decision, Digest, Failure, Fate, Moment, Now, Outcome, RunId, Runner, Seat, Spawn, clip,
+    clock_time, fate,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long a usage limit without a known end parks a turn.
-const LIMIT_WAIT: Duration = Duration::from_secs(15 * 60);
 /// spec 4, Retry Protocol: three tries.
 const DEFAULT_TRIES: (u32, Duration) = (2, Duration::from_secs(30));
 
@@ -23,30 +25,31 @@ pub(super) fn try_again(
     now: Now,
 ) -> Decision {
     let mut decision = it.builder();
-    let mut next = Turn { ended: None, ..turn.clone() };
+    let mut next = Turn { ended: None, shown: AgentStatus::Waiting, ..turn.clone() };
+    upkeep::show_agent(it, &mut decision, turn.who, AgentStatus::Waiting, now);
     let mut reason = None;
-    match &ended.outcome {
-        Outcome::UsageLimit { until } => {
-            let wait = until.and_then(|until| (until - now.wall).to_std().ok());
-            pause(ended, &mut next, Moment::after(now, wait.unwrap_or(LIMIT_WAIT)));
-        }
-        Outcome::Stopped { why } => {
-            reason = Some(failed("SU-03", ended, format!("`{}` was stopped: {why}", ended.run)));
+    let (_, backoff) = tries(it, turn);
+    let runner = Runner { protocol: super::NAME, agent: turn.who.word(), backoff };
+    match (fate(&ended.outcome, runner, turn.outage.as_ref(), now), &ended.outcome) {
+        (Fate::Park(park), _) => {
+            (next.not_before, next.paused) = (Some(park.until), park.words);
+            next.outage = park.outage;
+            decision.effects(park.tell);
         }
         // The spec's fatal errors: another try would end the same way.
-        Outcome::Auth { .. } | Outcome::Denied { .. } => {
-            let summary = format!("`{}` {}", ended.run, ended.outcome.sentence());
-            reason = Some(failed("HO-06", ended, summary));
+        (Fate::Ask { rule, summary }, _) => reason = Some(failed(rule, ended, summary)),
+        (Fate::Count, Outcome::Stopped { why }) => {
+            reason = Some(failed("SU-03", ended, format!("`{}` was stopped: {why}", ended.run)));
         }
-        Outcome::Ok | Outcome::Crash { .. } | Outcome::Timeout { .. } | Outcome::Lost => {
-            reason = count(it, turn, ended, &words, &mut next, now);
-        }
+        (Fate::Count, _) => reason = count(it, turn, ended, &words, &mut next, now),
     }
     let why = words.first().map_or("its run left no result", String::as_str);
+    let refused = refused_in_this_try(it, turn);
     ending::withdraw(it, &mut decision, mine, &clip(why, 200));
-    let said = match words.is_empty() {
-        true => format!("it left no result; it {}", ended.outcome.sentence()),
-        false => words.join("; "),
+    let said = match (words.is_empty(), refused) {
+        (true, Some(refused)) => refused,
+        (true, None) => format!("it left no result; it {}", ended.outcome.sentence()),
+        (false, _) => words.join("; "),
     };
     let failures = next.failures.to_string();
     let more =
@@ -68,6 +71,11 @@ fn pause(ended: &Ended, next: &mut Turn, until: Moment) {
     next.not_before = Some(until);
 }
 
+/// How often its agent is tried again, and the first pause.
+fn tries(it: &Handoff, turn: &Turn) -> (u32, Duration) {
+    *it.limits.tries.get(&Seat::new(turn.who.word())).unwrap_or(&DEFAULT_TRIES)
+}
+
 /// A bounded number of tries, each later than the one before.
 fn count(
     it: &Handoff,
@@ -77,21 +85,32 @@ fn count(
     next: &mut Turn,
     now: Now,
 ) -> Option<Reason> {
-    let seat = Seat::new(turn.who.word());
-    let (retries, backoff) = *it.limits.tries.get(&seat).unwrap_or(&DEFAULT_TRIES);
+    let (retries, backoff) = tries(it, turn);
     next.failures += 1;
     if next.failures <= retries {
         let wait = backoff * 2_u32.saturating_pow(next.failures - 1);
-        pause(ended, next, Moment::after(now, jittered(wait, &ended.run)));
+        let until = Moment::after(now, jittered(wait, &ended.run));
+        pause(ended, next, until);
+        if let Some(refused) = refused_in_this_try(it, turn) {
+            next.paused = format!("{refused}; next try {}", clock_time(until.wall()));
+        }
         return None;
     }
     let tries =
         if next.failures == 1 { "one try".to_owned() } else { format!("{} tries", next.failures) };
     let last = words.first().map_or_else(|| ended.outcome.sentence(), Clone::clone);
-    let summary = format!("`{}` left no result in {tries}; the last run: {last}", turn.who.word());
+    let summary = match (refused_in_this_try(it, turn), words.is_empty()) {
+        (Some(refused), true) => refused,
+        _ => format!("`{}` left no result in {tries}; the last run: {last}", turn.who.word()),
+    };
     let mut reason = failed("HO-06", ended, summary);
     reason.evidence.extend(words.iter().chain(&it.index.memory.refused).map(|it| clip(it, 400)));
     Some(reason)
+}
+
+/// HO-15: its messages were refused, so what it left is known: no "no result".
+fn refused_in_this_try(it: &Handoff, turn: &Turn) -> Option<String> {
+    turn.refusals.sentence(turn.who).filter(|_| !it.index.memory.refused.is_empty())
 }
 
 fn failed(rule: &'static str, ended: &Ended, summary: String) -> Reason {

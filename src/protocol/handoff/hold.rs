@@ -45,6 +45,7 @@ impl Reason {
             (false, _) => (self.resolve, Vec::new()),
             (true, WayOut::Resume) => ("agency resume".to_owned(), vec!["resume".to_owned()]),
             (true, WayOut::Adopt) => ("agency adopt".to_owned(), vec!["adopt".to_owned()]),
+            (true, WayOut::AdoptState) => ("agency handoff adopt".to_owned(), Vec::new()),
             (true, WayOut::Trust) => ("agency trust".to_owned(), Vec::new()),
         };
         Escalation {

@@ -42,7 +42,15 @@ pub(super) struct Index {
 pub(super) enum StateSeen {
     Absent,
     Good(State),
-    Bad(Vec<Rejection>),
+    Bad(Foreign),
+}
+
+/// A state file of another format.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Foreign {
+    pub(super) problems: Vec<Rejection>,
+    /// What lies there, where it can be read.
+    pub(super) file: Option<(Digest, Vec<u8>)>,
 }
 
 /// A message where it lies.
@@ -94,15 +102,18 @@ impl Index {
         if file.path.as_str() == state::PATH {
             self.state = Some(match &file.state {
                 FileState::Absent => StateSeen::Absent,
-                FileState::Whole(whole) => {
-                    state::parse(&whole.bytes).map_or_else(StateSeen::Bad, StateSeen::Good)
+                FileState::Whole(whole) => state::parse(&whole.bytes).map_or_else(
+                    |problems| {
+                        let file = Some((whole.digest.clone(), whole.bytes.to_vec()));
+                        StateSeen::Bad(Foreign { problems, file })
+                    },
+                    StateSeen::Good,
+                ),
+                FileState::Unreadable(odd) => {
+                    let (found, wanted) = (odd.found.clone(), &odd.wanted);
+                    let problems = vec![Rejection::new("DM-04", &file.path, found, wanted)];
+                    StateSeen::Bad(Foreign { problems, file: None })
                 }
-                FileState::Unreadable(odd) => StateSeen::Bad(vec![Rejection::new(
-                    "DM-04",
-                    &file.path,
-                    odd.found.clone(),
-                    &odd.wanted,
-                )]),
             });
             self.expect_no_more();
         } else if let Some(folder) = super::folder_of(&file.path) {
@@ -256,6 +267,11 @@ impl Index {
     /// What we moved or took is gone from where it was, without waiting for its event.
     fn absorb_done(&mut self, key: &Key) {
         match self.in_flight.remove(key) {
+            Some(Effect::Take { path, .. } | Effect::Replace { path, .. })
+                if path.as_str() == state::PATH =>
+            {
+                self.state = None;
+            }
             Some(Effect::Take { path, .. }) => self.drop_message(&path),
             Some(Effect::Amend { .. }) => self.state = None,
             Some(Effect::Replace { path, .. }) => self.written(&path),
@@ -273,6 +289,13 @@ impl Index {
             self.awaited.insert(id.to_owned());
             self.mark(id);
         }
+    }
+
+    /// A message lies in `pending/` or `accepted/`, or a file that is none.
+    pub(super) fn has_waiting_messages(&self) -> bool {
+        let mut copies = self.messages.values().flat_map(|copies| copies.values());
+        copies.any(|seen| matches!(seen.folder, Folder::Pending | Folder::Accepted))
+            || !self.odd.is_empty()
     }
 
     /// Something of ours is under way; deciding waits for it. A wait for a lease never blocks.

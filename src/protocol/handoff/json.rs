@@ -1,7 +1,7 @@
 //! JSON objects read strictly: each key once, and the line of a key for people. It knows no field.
 
-use crate::model::{Rejection, RelPath, clip};
-use serde_json::{Map, Value};
+use crate::model::{Rejection, RelPath, clip, without_bom};
+use serde_json::{Map, Value, error::Category};
 
 /// An object whose keys are unique, at the top; serde_json alone would keep the last of two. Depth is bounded by the parser.
 pub(super) fn read_object(
@@ -10,10 +10,20 @@ pub(super) fn read_object(
     bytes: &[u8],
 ) -> Result<Map<String, Value>, Rejection> {
     let wanted = "one JSON object in UTF-8 with each key once";
-    let text = std::str::from_utf8(bytes)
-        .map_err(|_| Rejection::new(rule, file, "bytes that are not UTF-8", wanted))?;
+    let text = std::str::from_utf8(without_bom(bytes)).map_err(|_| {
+        let found = match bytes {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "UTF-16 text with a byte-order mark",
+            _ => "bytes that are not UTF-8",
+        };
+        Rejection::new(rule, file, found, wanted)
+    })?;
     serde_json::from_str::<Unique>(text).map(|unique| unique.0).map_err(|error| {
-        let found = clip(&error.to_string(), 120);
+        let place = format!("(line {}, column {})", error.line(), error.column());
+        let found = match error.classify() {
+            Category::Eof => format!("JSON that is cut off {place}"),
+            Category::Data => clip(&error.to_string(), 120),
+            Category::Syntax | Category::Io => format!("text that is not JSON {place}"),
+        };
         Rejection::new(rule, file, found, wanted).at_line(error.line().max(1) as u64)
     })
 }
@@ -25,7 +35,7 @@ impl<'de> serde::de::Visitor<'de> for Visit {
     type Value = Unique;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an object")
+        f.write_str("a JSON object")
     }
 
     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Unique, A::Error> {
@@ -130,6 +140,15 @@ impl<'a> Fields<'a> {
 
 fn path(within: &str, name: &str) -> String {
     if within.is_empty() { name.to_owned() } else { format!("{within}.{name}") }
+}
+
+/// A refusal in one short sentence, without the file and the rule.
+pub(super) fn sentence(problem: &Rejection) -> String {
+    let found = match problem.found.strip_prefix("no ") {
+        Some(name) => format!("{name} is missing"),
+        None => problem.found.clone(),
+    };
+    format!("{found}; write {}", problem.wanted)
 }
 
 /// A value as it is quoted in a refusal.

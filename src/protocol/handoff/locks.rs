@@ -3,7 +3,6 @@
 //! The entries are the spec's (`agent`, `acquired`, `expires`) plus `token`, which rises with every grant. The real lock is
 //! the one on the folder, under which the caller reads, judges and writes; without it none of this excludes anybody.
 
-use super::json::{Fields, show};
 use crate::model::{Timestamp, clip};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -17,22 +16,42 @@ const NAME_MAX: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Lock {
     pub agent: String,
-    pub acquired: Timestamp,
-    pub expires: Timestamp,
+    /// `None`: the entry does not say it, or not as a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acquired: Option<Timestamp>,
+    /// `None`: the same. Such a lock would be held for ever, so it counts as expired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
     /// `None`: written by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<u64>,
 }
 
 impl Lock {
+    /// An entry as somebody wrote it; the parts that cannot be read are unknown.
+    pub fn read(entry: &Value) -> Self {
+        let text = |name: &str| entry.get(name).and_then(Value::as_str);
+        let time = |name: &str| text(name)?.parse().ok();
+        let agent = text("agent").or(entry.as_str()).filter(|agent| !agent.trim().is_empty());
+        Self {
+            agent: agent.unwrap_or("unknown").to_owned(),
+            acquired: time("acquired"),
+            expires: time("expires"),
+            token: entry.get("token").and_then(Value::as_u64),
+        }
+    }
+
     pub fn is_expired(&self, now: Timestamp) -> bool {
-        now >= self.expires
+        self.expires.is_none_or(|expires| now >= expires)
     }
 
     pub fn sentence(&self) -> String {
         let token = self.token.map_or_else(String::new, |token| format!(", token {token}"));
-        let until = self.expires.format("%Y-%m-%dT%H:%M:%SZ");
-        format!("held by `{}` until {until}{token}", clip(&self.agent, 60))
+        let until = self.expires.map_or_else(
+            || ", without a time at which it expires".to_owned(),
+            |expires| format!(" until {}", expires.format("%Y-%m-%dT%H:%M:%SZ")),
+        );
+        format!("held by `{}`{until}{token}", clip(&self.agent, 60))
     }
 }
 
@@ -43,11 +62,11 @@ pub enum LockRefusal {
     Held { resource: String, held: Lock },
     #[error("`{resource}` is not locked")]
     Free { resource: String },
-    #[error("token {given} is no longer good for `{resource}`: it is {}; whoever froze past the expiry must begin again", held.sentence())]
+    #[error("token {given} is no longer valid for `{resource}`, which is {}; acquire the lock again", held.sentence())]
     Stale { resource: String, given: u64, held: Lock },
-    #[error("`{resource}` is {}; give its token to prove that it is yours", held.sentence())]
+    #[error("`{resource}` is {}; only its holder may do this: --agent {}", held.sentence(), clip(&held.agent, 60))]
     NotYours { resource: String, held: Lock },
-    #[error("`{0}` is no name for a resource; wanted: 1 to 200 characters on one line")]
+    #[error("`{0}` cannot be a name here; write 1 to 200 characters on one line")]
     Name(String),
 }
 
@@ -64,31 +83,14 @@ pub struct Grant {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
     Token(u64),
-    /// Good enough only for a lock without a token.
+    /// Not against a take-over: a lock that another agent took over is that agent's.
     Agent(String),
 }
 
-/// The locks of a state document; what is malformed is told to `fields`.
-pub(super) fn read(
-    fields: &mut Fields<'_>,
-    document: &Map<String, Value>,
-) -> BTreeMap<String, Lock> {
-    let mut locks = BTreeMap::new();
-    let entries = document.get("locks").and_then(Value::as_object);
-    for (resource, entry) in entries.into_iter().flatten() {
-        match serde_json::from_value::<Lock>(entry.clone()) {
-            Ok(lock) => drop(locks.insert(resource.clone(), lock)),
-            Err(error) => {
-                let found = format!(
-                    "{}: {}",
-                    show(&format!("locks.{}", clip(resource, 60)), entry),
-                    clip(&error.to_string(), 80)
-                );
-                fields.refuse(resource, found, "`agent` as a text, `acquired` and `expires` as RFC 3339 times, `token` as a number");
-            }
-        }
-    }
-    locks
+/// The locks of a state document. One that is malformed does not keep the others from working.
+pub fn all(document: &Map<String, Value>) -> BTreeMap<String, Lock> {
+    let entries = document.get("locks").and_then(Value::as_object).into_iter().flatten();
+    entries.map(|(resource, entry)| (resource.clone(), Lock::read(entry))).collect()
 }
 
 /// Gives the lock, if it is free or has expired.
@@ -113,7 +115,8 @@ pub fn acquire(
     };
     let token = next_token(document);
     let expires = until(now, expiry);
-    let lock = Lock { agent: agent.to_owned(), acquired: now, expires, token: Some(token) };
+    let (acquired, expires_at) = (Some(now), Some(expires));
+    let lock = Lock { agent: agent.to_owned(), acquired, expires: expires_at, token: Some(token) };
     document.insert(COUNTER.to_owned(), token.into());
     put(document, resource, Some(&lock));
     Ok(Grant { token, expires, taken_over })
@@ -139,7 +142,7 @@ pub fn renew(
     now: Timestamp,
 ) -> Result<Lock, LockRefusal> {
     let mut held = proven(document, resource, claim)?;
-    held.expires = held.expires.max(until(now, expiry));
+    held.expires = held.expires.max(Some(until(now, expiry)));
     put(document, resource, Some(&held));
     Ok(held)
 }
@@ -155,14 +158,13 @@ pub fn proven(
     match claim {
         Claim::Token(given) if held.token == Some(*given) => Ok(held),
         Claim::Token(given) => Err(LockRefusal::Stale { resource, given: *given, held }),
-        Claim::Agent(agent) if held.token.is_none() && held.agent == *agent => Ok(held),
+        Claim::Agent(agent) if held.agent == *agent => Ok(held),
         Claim::Agent(_) => Err(LockRefusal::NotYours { resource, held }),
     }
 }
 
 fn held(document: &Map<String, Value>, resource: &str) -> Option<Lock> {
-    let entry = document.get("locks")?.get(resource)?;
-    serde_json::from_value(entry.clone()).ok()
+    document.get("locks")?.get(resource).map(Lock::read)
 }
 
 /// Above every token that was ever given, as far as the file knows.
@@ -240,5 +242,46 @@ mod tests {
         assert!(release(&mut state.clone(), "x", &Claim::Agent("fixer".to_owned())).is_err());
         assert!(release(&mut state.clone(), "x", &Claim::Agent("reviewer".to_owned())).is_ok());
         assert!(acquire(&mut state, "x", "fixer", EXPIRY, at("2026-01-01T12:30:00Z")).is_ok());
+    }
+
+    // covers: HO-05
+    #[test]
+    fn the_holder_releases_by_its_name_and_nobody_else_does() {
+        let (noon, later) = (at("2026-01-01T12:00:00Z"), at("2026-01-01T12:30:00Z"));
+        let mut state = Map::new();
+        acquire(&mut state, "x", "builder", EXPIRY, noon).unwrap();
+        let by = |name: &str| Claim::Agent(name.to_owned());
+        let refused = release(&mut state, "x", &by("fixer")).unwrap_err().to_string();
+        assert!(refused.contains("only its holder may do this: --agent builder"), "{refused}");
+        let renewed = renew(&mut state, "x", &by("builder"), 2 * EXPIRY, noon).unwrap();
+        assert_eq!(renewed.expires, Some(at("2026-01-01T13:00:00Z")));
+        release(&mut state, "x", &by("builder")).unwrap();
+        acquire(&mut state, "x", "builder", EXPIRY, noon).unwrap();
+        acquire(&mut state, "x", "fixer", EXPIRY, later).unwrap();
+        assert!(release(&mut state, "x", &by("builder")).is_err(), "it was taken over");
+    }
+
+    // covers: HO-05
+    #[test]
+    fn a_lock_that_cannot_be_read_counts_as_expired_and_the_others_work() {
+        let noon = at("2026-01-01T12:00:00Z");
+        let mut state = Map::new();
+        state.insert(
+            "locks".to_owned(),
+            json!({
+                "a": {"agent": "builder", "acquired": "2026-01-01T11:59:00Z"},
+                "b": {"agent": "builder", "acquired": "2026-01-01T11:59:00Z", "expires": "soon"},
+                "c": "builder", "d": 7,
+                "e": {"agent": "reviewer", "acquired": "2026-01-01T11:59:00Z", "expires": "2026-01-01T12:29:00Z"},
+            }),
+        );
+        let read = all(&state);
+        assert_eq!(read["d"].agent, "unknown");
+        for resource in ["a", "b", "c"] {
+            assert_eq!((read[resource].agent.as_str(), read[resource].expires), ("builder", None));
+            let over = acquire(&mut state, resource, "fixer", EXPIRY, noon).unwrap().taken_over;
+            assert_eq!(over.unwrap().agent, "builder");
+        }
+        assert!(acquire(&mut state, "e", "fixer", EXPIRY, noon).is_err(), "it is held");
     }
 }

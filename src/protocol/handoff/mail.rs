@@ -4,10 +4,13 @@ use super::command::{Outcome, shape, stranger};
 use super::memory::{Known, Turn};
 use super::message::{self, Message};
 use super::noting::{self, take_in};
-use super::table::{self, Folder, Who};
+use super::table::{self, Flow, Folder, Who};
 use super::{Handoff, path_in};
 use crate::model::{Builder, Bytes, Command, Digest, Effect, Now, RowId, clip};
 use serde_json::{Map, Value, json};
+
+/// Longer options are cut where they are shown.
+pub(super) const OPTION_MAX: usize = 100;
 
 /// A message of the owner's own hand: judged as any other, written by us.
 pub(super) fn send(it: &Handoff, command: &Command, now: Now) -> Outcome {
@@ -57,13 +60,13 @@ pub(super) fn reply(it: &Handoff, command: &Command, now: Now) -> Outcome {
     let memory = &it.index.memory;
     let wanted = command.arg("id").unwrap_or_default();
     let found = memory.asked.iter().find(|(_, asked)| asked.cause.id(&it.place.repo) == wanted);
-    let (asked_id, asked) =
-        found.ok_or_else(|| format!("nobody waits for an answer to `{wanted}`"))?;
     let text = command
         .arg("text")
         .filter(|text| !text.trim().is_empty())
         .ok_or("an answer is required")?;
+    let Some((asked_id, asked)) = found else { return correct(it, command, wanted, text, now) };
     let question = memory.open.get(asked_id).ok_or("the question is gone")?;
+    let text = &choose(&options_of(&question.document), text)?;
     let message = answer_to(it, &question.message(), command, text, now);
     let mut decision = it.builder();
     decision.row(RowId::new(table::type_of(message.kind).id));
@@ -89,7 +92,73 @@ pub(super) fn reply(it: &Handoff, command: &Command, now: Now) -> Outcome {
     let mut holds = memory.holds.clone();
     holds.retain(|hold| hold.cause != asked.cause);
     decision.remember("holds", holds);
-    Ok((decision, format!("`{}` hears: {}", asked.from.word(), clip(text, 120))))
+    let said = match memory.under_way() {
+        Some(_) => format!("{} gets the answer: {}", asked.from.word(), clip(text, 120)),
+        None => "the answer is recorded; the workflow has ended, so no agent gets it".to_owned(),
+    };
+    Ok((decision, said))
+}
+
+/// What a question offers, or what an answer to it repeats.
+fn options_of(document: &Map<String, Value>) -> Vec<String> {
+    let options = document.get("payload").and_then(|payload| payload.get("options"));
+    let options = options.and_then(Value::as_array).into_iter().flatten();
+    options.filter_map(|option| option.as_str().map(str::to_owned)).collect()
+}
+
+/// The option that these words name; without options any words are an answer.
+fn choose(options: &[String], text: &str) -> Result<String, String> {
+    if options.is_empty() {
+        return Ok(text.to_owned());
+    }
+    let said = text.trim();
+    let named = |option: &&String| {
+        option.trim().eq_ignore_ascii_case(said) || clip(option, OPTION_MAX) == said
+    };
+    options.iter().find(named).cloned().ok_or_else(|| {
+        let options: Vec<String> =
+            options.iter().map(|option| format!("`{}`", clip(option, OPTION_MAX))).collect();
+        format!(
+            "`{}` is not one of the options: {}. Answer with one of them; `--reason` adds your own words (HO-07)",
+            clip(said, 60),
+            options.join(", ")
+        )
+    })
+}
+
+/// HO-07: an answer that its agent has not read yet is changed in its place.
+fn correct(it: &Handoff, command: &Command, wanted: &str, text: &str, now: Now) -> Outcome {
+    let memory = &it.index.memory;
+    let answers = |known: &Known| {
+        let payload = known.document.get("payload");
+        let to = payload.and_then(|payload| payload.get("escalation")).and_then(Value::as_str);
+        to == Some(wanted)
+    };
+    let (id, known) = memory
+        .open
+        .iter()
+        .find(|(_, known)| answers(known))
+        .ok_or_else(|| format!("no agent waits for an answer to `{wanted}`"))?;
+    let to = known.to().word();
+    if known.folder != Folder::Pending {
+        return Err(format!("{to} has read the answer; it can no longer be changed (HO-07)"));
+    }
+    let text = choose(&options_of(&known.document), text)?;
+    let mut document = known.document.clone();
+    document.insert("timestamp".to_owned(), json!(now.wall));
+    if let Some(Value::Object(payload)) = document.get_mut("payload") {
+        payload.insert("answer".to_owned(), text.as_str().into());
+        payload.remove("reason");
+        if let Some(reason) = command.arg("reason") {
+            payload.insert("reason".to_owned(), reason.into());
+        }
+    }
+    let next = Known { document, ..known.clone() }.in_folder(Folder::Pending);
+    let mut decision = it.builder();
+    let (path, bytes) = (next.path(), next.bytes_in(Folder::Pending));
+    decision.effect(Effect::Replace { path, bytes, seen: Some(known.digest.clone()) });
+    decision.remember(&format!("open/{id}"), next);
+    Ok((decision, format!("{to} gets the corrected answer: {}", clip(&text, 120))))
 }
 
 /// Does this turn wait for it, or will it when its run ends?
@@ -112,6 +181,16 @@ fn answer_to(it: &Handoff, question: &Message, command: &Command, text: &str, no
         &hex[20..32]
     );
     let workflow = it.index.memory.under_way();
+    let flow = workflow.map(|workflow| workflow.flow).or(question.workflow);
+    let mut payload = json!({
+        "answer": text,
+        "in_reply_to": question.id,
+        "escalation": command.arg("id"),
+        "options": options_of(&question.document),
+    });
+    if let Some(reason) = command.arg("reason") {
+        payload["reason"] = reason.into();
+    }
     let document = json!({
         "schema_version": super::state::VERSION,
         "message_id": id,
@@ -120,9 +199,9 @@ fn answer_to(it: &Handoff, question: &Message, command: &Command, text: &str, no
         "to": question.from.word(),
         "type": "answer",
         "priority": question.priority.word(),
-        "payload": {"answer": text, "in_reply_to": question.id, "reason": command.arg("reason")},
+        "payload": payload,
         "context": {
-            "workflow": question.workflow.word(),
+            "workflow": flow.unwrap_or(Flow::Feature).word(),
             "spec": workflow.map_or("", |workflow| workflow.spec.as_str()),
             "iteration": workflow.map_or(1, |workflow| workflow.iteration),
         },

@@ -3,10 +3,10 @@
 
 use super::locks::Lock;
 use super::message::{self, Message};
-use super::table::{Flow, Folder, Priority, Who};
+use super::table::{AgentStatus, Flow, Folder, Priority, Who};
 use crate::model::{
-    Cause, CommitId, Decision, Digest, Memo, Moment, Outcome, RelPath, RunId, Ticks, Timestamp,
-    TreeId,
+    Cause, CommitId, Decision, Digest, Memo, Moment, Outage, Outcome, RelPath, RunId, Ticks,
+    Timestamp, TreeId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -105,6 +105,9 @@ pub(super) struct Turn {
     /// Why it waits until then, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) paused: String,
+    /// The agent's provider has not served it since then (SU-09).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) outage: Option<Outage>,
     pub(super) start: Option<Start>,
     pub(super) run: Option<Running>,
     pub(super) ended: Option<Ended>,
@@ -115,6 +118,31 @@ pub(super) struct Turn {
     pub(super) answers: Vec<String>,
     #[serde(default)]
     pub(super) session: Option<String>,
+    /// What the shared state says of its agent.
+    #[serde(default, with = "status_word")]
+    pub(super) shown: AgentStatus,
+    /// Messages of this turn that were refused (HO-15).
+    #[serde(default)]
+    pub(super) refusals: Refusals,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Refusals {
+    pub(super) count: u32,
+    /// The first problem of the last one.
+    pub(super) last: String,
+}
+
+impl Refusals {
+    /// `None`: no message was refused.
+    pub(super) fn sentence(&self, who: Who) -> Option<String> {
+        let (who, last) = (who.word(), &self.last);
+        match self.count {
+            0 => None,
+            1 => Some(format!("{who}'s message was refused: {last}")),
+            count => Some(format!("{who}'s {count} messages were refused. The last: {last}")),
+        }
+    }
 }
 
 /// The repository when the run began.
@@ -164,6 +192,8 @@ pub(super) struct Hold {
 pub(super) enum WayOut {
     Resume,
     Adopt,
+    /// Another tool's state file: it is moved away, or `agency handoff adopt` takes its place.
+    AdoptState,
     /// git is held (SE-01); it goes on when the owner trusts the repository as it is.
     Trust,
     /// An agent's question: `agency answer`, or `agency resume` to go on without one.
@@ -279,12 +309,15 @@ impl Turn {
             failures: 0,
             not_before: None,
             paused: String::new(),
+            outage: None,
             start: None,
             run: None,
             ended: None,
             waits_for: None,
             answers: Vec::new(),
             session: None,
+            shown: AgentStatus::Idle,
+            refusals: Refusals::default(),
         }
     }
 
@@ -330,3 +363,4 @@ macro_rules! word_serde {
 word_serde!(flow_word, Flow);
 word_serde!(folder_word, Folder);
 word_serde!(who_word, Who);
+word_serde!(status_word, AgentStatus);

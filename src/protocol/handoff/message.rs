@@ -3,9 +3,9 @@
 use super::json::{self, Fields, show};
 use super::payload::{self, Payload};
 use super::table::{self, Flow, Folder, Kind, Priority, Who};
-use crate::model::{Digest, Rejection, RelPath, Timestamp, clip};
+use crate::model::{Digest, Rejection, RelPath, Timestamp, clip, without_bom};
 use chrono::DateTime;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 pub(super) const RULE: &str = "HO-01";
@@ -23,9 +23,11 @@ pub struct Message {
     pub kind: Kind,
     pub priority: Priority,
     pub payload: Payload,
-    pub workflow: Flow,
+    /// `None`: an escalation that names none.
+    pub workflow: Option<Flow>,
     /// Empty where its type does not need one.
     pub spec: String,
+    /// 0 where it names no workflow.
     pub iteration: u32,
     pub status: Folder,
     /// The whole document, with what we do not know.
@@ -34,7 +36,8 @@ pub struct Message {
 
 /// Reads the message in `file`; `seen` is when we first saw these bytes. All problems at once.
 pub fn parse(file: &RelPath, bytes: &[u8], seen: Timestamp) -> Result<Message, Vec<Rejection>> {
-    let document = json::read_object(RULE, file, bytes).map_err(|problem| vec![problem])?;
+    let mut document = json::read_object(RULE, file, bytes).map_err(|problem| vec![problem])?;
+    complete_escalation(&mut document, file, seen);
     let mut fields = Fields::new(RULE, file, bytes);
     version(&mut fields, &document);
     let id = identity(&mut fields, &document, file);
@@ -48,9 +51,18 @@ pub fn parse(file: &RelPath, bytes: &[u8], seen: Timestamp) -> Result<Message, V
         sides(&mut fields, kind, from, to);
     }
     let payload = fields.object(&document, "payload");
-    let payload = payload.zip(kind).and_then(|(it, kind)| payload::parse(&mut fields, kind, it));
-    let context = fields.object(&document, "context");
-    let context = context.and_then(|it| context_of(&mut fields, kind, it));
+    let context = match kind {
+        Some(Kind::Escalation) if !document.contains_key("context") => {
+            Some(Context { workflow: None, spec: String::new(), iteration: 0 })
+        }
+        _ => {
+            let context = fields.object(&document, "context");
+            context.and_then(|it| context_of(&mut fields, kind, it))
+        }
+    };
+    let spec = context.as_ref().map_or("", |context| context.spec.as_str());
+    let payload =
+        payload.zip(kind).and_then(|(it, kind)| payload::parse(&mut fields, kind, it, spec));
     if let (Some(context), Some(Payload::Rereview { iteration: Some(said), .. })) =
         (&context, &payload)
         && *said != context.iteration
@@ -80,6 +92,38 @@ pub fn parse(file: &RelPath, bytes: &[u8], seen: Timestamp) -> Result<Message, V
         Some(message) if fields.is_fine() => Ok(message),
         Some(_) | None => Err(fields.into_problems()),
     }
+}
+
+/// SPEC GAP: the spec's own escalation has only `type`, `from`, `to` and `payload`. An agent that needs a person is heard without
+/// the rest of the envelope; what is missing follows from the file.
+fn complete_escalation(document: &mut Map<String, Value>, file: &RelPath, seen: Timestamp) {
+    if document.get("type").and_then(Value::as_str) != Some(Kind::Escalation.word()) {
+        return;
+    }
+    let folder = super::folder_of(file).unwrap_or(Folder::Pending);
+    let known = [
+        ("schema_version", Some(super::state::VERSION.into())),
+        ("message_id", id_of_name(file).map(Value::from)),
+        ("timestamp", Some(json!(seen))),
+        ("priority", Some(Priority::Medium.word().into())),
+        ("status", Some(folder.word().into())),
+    ];
+    for (name, value) in known {
+        if let (false, Some(value)) = (document.contains_key(name), value) {
+            document.insert(name.to_owned(), value);
+        }
+    }
+}
+
+/// Could these bytes be a message at all? Other tools keep JSON files in folders of this name too.
+pub fn looks_like_one(bytes: &[u8]) -> bool {
+    let Ok(Value::Object(fields)) = serde_json::from_slice(without_bom(bytes)) else {
+        return false;
+    };
+    let word = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+    Kind::parse(word("type")).is_some()
+        && Who::parse(word("from")).is_some()
+        && Who::parse(word("to")).is_some()
 }
 
 fn version(fields: &mut Fields<'_>, document: &Map<String, Value>) {
@@ -170,7 +214,7 @@ fn sides(fields: &mut Fields<'_>, kind: Kind, from: Option<Who>, to: Option<Who>
 }
 
 struct Context {
-    workflow: Flow,
+    workflow: Option<Flow>,
     spec: String,
     iteration: u32,
 }
@@ -193,7 +237,7 @@ fn context_of(
         fields.refuse("iteration", found, "`context.iteration` as a whole number from 1");
     }
     let iteration = u32::try_from(iteration?).ok()?;
-    Some(Context { workflow: workflow?, spec: spec?, iteration })
+    Some(Context { workflow: Some(workflow?), spec: spec?, iteration })
 }
 
 /// SPEC GAP: an agent that asks before there is a spec has none to name; only handoffs between agents need it.

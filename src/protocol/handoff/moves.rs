@@ -6,7 +6,7 @@ use super::memory::Known;
 use super::message;
 use super::noting::{about, by_hand, close};
 use super::reconcile;
-use super::table::{Folder, MoveRow};
+use super::table::{AgentStatus, Folder, MoveRow};
 use super::{Handoff, turn, upkeep};
 use crate::model::{Bytes, Decision, Digest, Effect, Moment, Now, Rejection, RelPath, RowId};
 
@@ -48,8 +48,17 @@ pub(super) fn follow(
         decision.effect(Effect::Replace { path, bytes, seen: same.then(|| seen.digest.clone()) });
         next = next.in_folder(next.folder);
     }
-    if seen.folder == Folder::Accepted {
+    // Somebody may have accepted and completed it between two looks.
+    if known.folder == Folder::Pending && seen.folder != Folder::Rejected {
         it.log(&mut decision, "handoff_accepted", Some(seen.message.to), &about(&seen.message));
+    }
+    if it.index.memory.running().is_none() && it.index.memory.under_way().is_some() {
+        let status = match seen.folder {
+            Folder::Accepted => AgentStatus::Active,
+            Folder::Completed => AgentStatus::Completed,
+            Folder::Pending | Folder::Rejected => AgentStatus::Idle,
+        };
+        upkeep::show_agent(it, &mut decision, known.to(), status, now);
     }
     let ours =
         it.index.memory.turn.as_ref().is_some_and(|turn| turn.messages().any(|own| own == id));
@@ -142,7 +151,7 @@ pub(super) fn not_moved(it: &Handoff, failed: &NotMoved<'_>, now: Now) -> Decisi
     }
     let at_work = it.index.memory.turn.as_ref();
     if at_work.is_some_and(|turn| turn.run.is_none() && turn.messages().any(|own| own == id)) {
-        turn::leave(it, &mut decision);
+        turn::leave(it, &mut decision, now);
     }
     decision.remember(&format!("suspect/{id}"), Moment::after(now, upkeep::PATIENCE));
     decision.finish()

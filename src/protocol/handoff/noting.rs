@@ -2,12 +2,12 @@
 
 use super::hold::{self, Reason};
 use super::index::Seen;
-use super::memory::{Asked, Known, WayOut, Workflow};
+use super::memory::{Asked, Known, Refusals, Turn, WayOut, Workflow};
 use super::message::Message;
 use super::payload::Payload;
 use super::reconcile::{self, Finding};
-use super::table::{self, Folder, Kind, Needs, Who};
-use super::{Handoff, locks, moves, upkeep};
+use super::table::{self, AgentStatus, Flow, Folder, Kind, Needs, Who};
+use super::{Handoff, command, json, locks, mail, moves, upkeep};
 use crate::model::{
     Builder, Decision, Digest, Effect, Moment, Now, Rejection, RelPath, RowId, Severity, clip,
 };
@@ -48,13 +48,17 @@ fn refuse(
     let rules: Vec<&str> = problems.iter().map(|problem| problem.rule.as_str()).collect();
     let why = format!("refused by {}", rules.first().unwrap_or(&"HO-01"));
     decision.effect(Effect::Take { path: path.clone(), seen: digest.cloned(), why });
-    if it.index.memory.running().is_some() {
+    let first = problems.first().map(json::sentence).unwrap_or_default();
+    if let Some((turn, _)) = it.index.memory.running() {
+        let words = words.into_iter().map(|word| format!("refused message: {word}"));
         let refused = it.index.memory.refused.iter().cloned().chain(words);
         decision.remember("refused", refused.collect::<Vec<_>>());
+        let refusals = Refusals { count: turn.refusals.count + 1, last: clip(&first, 300) };
+        decision.remember("turn", Turn { refusals, ..turn.clone() });
         return;
     }
     // One cause for all of them: a flood of bad files is one message to the owner, and the journal has each.
-    let summary = format!("a message was refused: {}", words.first().map_or("", String::as_str));
+    let summary = format!("a message was refused: {first}");
     let mut reason = Reason::new("HO-01", "messages", summary);
     reason.evidence = words;
     reason.did = "It is in quarantine, with its bytes; nothing was started for it.".to_owned();
@@ -117,8 +121,8 @@ fn judge(it: &Handoff, path: &RelPath, seen: &Seen) -> Vec<Rejection> {
 /// What a message must say in this workflow (HO-08, HO-13).
 pub(super) fn judge_in_context(it: &Handoff, message: &Message, path: &RelPath) -> Vec<Rejection> {
     let mut problems = Vec::new();
-    if let Payload::Completion { said, .. } = &message.payload
-        && table::find_result(message.from, *said).is_none()
+    if let Some(said) = message.payload.said()
+        && table::find_result(message.from, said).is_none()
     {
         let found = format!("`payload.status` = {} from {}", said.word(), message.from.word());
         let words: Vec<_> = table::results_of(message.from).map(|row| row.said.word()).collect();
@@ -132,8 +136,9 @@ pub(super) fn judge_in_context(it: &Handoff, message: &Message, path: &RelPath) 
         }
         return problems;
     };
-    if message.workflow != workflow.flow {
-        let found = format!("`context.workflow` = {}", message.workflow.word());
+    let Some(flow) = message.workflow else { return problems };
+    if flow != workflow.flow {
+        let found = format!("`context.workflow` = {}", flow.word());
         let wanted = format!("the workflow's type, {}", workflow.flow.word());
         problems.push(Rejection::new("HO-01", path, found, &wanted));
     }
@@ -168,7 +173,7 @@ pub(super) fn admit(
         Some(workflow) => workflow.clone(),
         None => {
             let implied = implied(it, message, now);
-            upkeep::amend(decision, upkeep::wanted(&implied, None, None), []);
+            command::begin_state(it, decision, &implied);
             implied
         }
     };
@@ -179,10 +184,17 @@ pub(super) fn admit(
     }
     let by_hand = known.by.is_none();
     match &message.payload {
-        Payload::Escalation { .. } => return raise(it, decision, message, known),
+        // A question moves no workflow on, but the first message begins one, so that its answer reaches the agent.
+        Payload::Escalation { .. } => {
+            raise(it, decision, message, known);
+            if it.index.memory.under_way().is_none() {
+                decision.remember("workflow", workflow);
+            }
+            return;
+        }
         Payload::Completion { said, .. } if by_hand => {
             take_in(decision, id, &known, "taken in");
-            let row = table::find_result(message.from, *said);
+            let row = said.and_then(|said| table::find_result(message.from, said));
             workflow.approved = row.is_some_and(|row| row.needs == Needs::Nothing);
         }
         Payload::Task { spec } if by_hand => {
@@ -196,16 +208,16 @@ pub(super) fn admit(
         }
         Payload::Task { .. }
         | Payload::Review { .. }
-        | Payload::Fix { .. }
+        | Payload::Fix
         | Payload::Rereview { .. }
         | Payload::Completion { .. }
-        | Payload::Answer { .. } => drop(decision.remember(&format!("open/{id}"), known)),
+        | Payload::Answer => drop(decision.remember(&format!("open/{id}"), known)),
     }
     if message.kind != Kind::Completion {
         workflow.approved = false;
     }
     if by_hand {
-        complete_by_hand(it, decision, message.from);
+        complete_by_hand(it, decision, message.from, now);
     }
     decision.remember("workflow", workflow);
 }
@@ -214,12 +226,12 @@ pub(super) fn admit(
 fn implied(it: &Handoff, message: &Message, now: Now) -> Workflow {
     Workflow {
         id: message.id.clone(),
-        flow: message.workflow,
+        flow: message.workflow.unwrap_or(Flow::Feature),
         started: now.wall,
         spec: message.spec.clone(),
         request: String::new(),
         planned: true,
-        iteration: message.iteration,
+        iteration: message.iteration.max(1),
         iteration_limit: it.limits.max_iterations.max(message.iteration),
         approved: false,
         ended: None,
@@ -231,11 +243,12 @@ pub(super) fn about(message: &Message) -> [(&str, &str); 3] {
 }
 
 /// A person accepted a handoff and now hands on: theirs is complete.
-fn complete_by_hand(it: &Handoff, decision: &mut Builder, from: Who) {
+fn complete_by_hand(it: &Handoff, decision: &mut Builder, from: Who, now: Now) {
     let open = it.index.memory.open.iter();
     let theirs = open.filter(|(_, known)| known.by_hand.is_some() && known.to() == from);
     for (id, known) in theirs.filter(|(_, known)| known.folder == Folder::Accepted) {
         take_in(decision, id, known, "completed by hand");
+        upkeep::show_agent(it, decision, from, AgentStatus::Completed, now);
     }
 }
 
@@ -277,7 +290,7 @@ fn raise(it: &Handoff, decision: &mut Builder, message: &Message, known: Known) 
         .into_iter()
         .collect();
     reason.evidence.push(format!("message {}", message.id));
-    reason.options = options.iter().take(20).map(|option| clip(option, 100)).collect();
+    reason.options = options.iter().take(20).map(|option| clip(option, mail::OPTION_MAX)).collect();
     reason.way_out = WayOut::Answer;
     let cause = hold::cause(it, "HO-07", &message.id);
     let asked = Asked { from: message.from, cause, blocking: *blocking };

@@ -149,7 +149,8 @@ fn refused(it: &Handoff, nonce: &str) -> String {
         return String::new();
     }
     format!(
-        "Your last try did not count. What was wrong, with what you wrote quoted as data:\n{}",
+        "Your last try did not count. A message that was refused is gone: write a new one. The problems, with what you wrote \
+         quoted as data:\n{}",
         fence("refusals", &words.join("\n"), nonce, QUOTE_MAX)
     )
 }

@@ -3,8 +3,8 @@
 use super::json::{self, Fields, show};
 use super::locks::{self, Lock};
 use super::message::is_version_1;
-use super::table::Who;
-use crate::model::{Field, Rejection, RelPath, Timestamp, clip};
+use super::table::{AgentStatus, Who};
+use crate::model::{Field, Rejection, RelPath, Timestamp, clip, without_bom};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -45,8 +45,32 @@ pub fn parse(bytes: &[u8]) -> Result<State, Vec<Rejection>> {
             fields.refuse(name, show(name, value), &format!("`{name}` as {wanted}"));
         }
     }
-    let locks = locks::read(&mut fields, &document);
+    let locks = locks::all(&document);
     if fields.is_fine() { Ok(State { document, locks }) } else { Err(fields.into_problems()) }
+}
+
+/// What people read of a file of this name that another tool wrote (HO-14).
+pub fn other_format(problems: &[Rejection]) -> String {
+    let why = problems.first().map_or("not our fields", |problem| problem.found.as_str());
+    format!(
+        "`{PATH}` has another format ({}). agency leaves it alone; move it away or run `agency handoff adopt`",
+        clip(why, 100)
+    )
+}
+
+/// A new state file in the place of another tool's: its keys stay but for those that the protocol defines.
+pub(super) fn adopted(bytes: &[u8]) -> Vec<u8> {
+    let theirs: Map<String, Value> = serde_json::from_slice(without_bom(bytes)).unwrap_or_default();
+    let own = ["current_workflow", "current_agent", "last_handoff", "iteration", "agents"];
+    let mut document: Map<String, Value> =
+        theirs.into_iter().filter(|(name, _)| !own.contains(&name.as_str())).collect();
+    document.insert("schema_version".to_owned(), VERSION.into());
+    if !document.get("locks").is_some_and(Value::is_object) {
+        document.insert("locks".to_owned(), json!({}));
+    }
+    let mut bytes = serde_json::to_vec_pretty(&document).expect("BUG: JSON is plain data");
+    bytes.push(b'\n');
+    bytes
 }
 
 /// Has a value the kind that its field wants?
@@ -58,7 +82,9 @@ fn all_objects(value: &Value) -> bool {
 
 /// Does this look like the state of a handoff workflow at all? Other tools keep a file of this name too.
 pub fn is_ours(bytes: &[u8]) -> bool {
-    let Ok(Value::Object(fields)) = serde_json::from_slice(bytes) else { return false };
+    let Ok(Value::Object(fields)) = serde_json::from_slice(without_bom(bytes)) else {
+        return false;
+    };
     let version = fields.get("schema_version").and_then(Value::as_str);
     version.is_some_and(is_version_1)
         && ["current_workflow", "current_agent", "locks", "agents"]
@@ -76,6 +102,12 @@ impl State {
         let workflow = self.document.get("current_workflow").and_then(Value::as_object)?;
         let ended = workflow.get("status").and_then(Value::as_str) == Some("completed");
         (!ended).then_some(workflow)
+    }
+
+    /// Does it name a workflow, an agent at work or a handoff, of now or of before? Then another journal knows more (DM-13).
+    pub fn shows_work(&self) -> bool {
+        let says = |name: &str| self.document.get(name).is_some_and(|value| !value.is_null());
+        ["current_workflow", "current_agent", "last_handoff"].into_iter().any(says)
     }
 
     /// Agents that call themselves active.
@@ -104,10 +136,10 @@ pub(super) fn field(at: &[&str], value: Value) -> Field {
 }
 
 /// One agent's line.
-pub(super) fn agent_fields(who: Who, status: &str, now: Timestamp) -> [Field; 2] {
+pub(super) fn agent_fields(who: Who, status: AgentStatus, now: Timestamp) -> [Field; 2] {
     let word = who.word();
     [
-        field(&["agents", word, "status"], status.into()),
+        field(&["agents", word, "status"], status.word().into()),
         field(&["agents", word, "last_active"], json!(now)),
     ]
 }

@@ -1,8 +1,9 @@
 //! The workflow in one line for `agency status`, and the same for machines.
 
+use super::index::StateSeen;
 use super::memory::{Turn, Workflow};
 use super::table::Folder;
-use super::{Handoff, away};
+use super::{Handoff, away, state};
 use crate::model::Now;
 use crate::protocol::Status;
 use serde_json::json;
@@ -12,7 +13,12 @@ pub(super) fn status(it: &Handoff, now: Now) -> Status {
     let memory = &it.index.memory;
     let held = memory.holds.first().map(|hold| hold.summary.clone());
     let Some(workflow) = &memory.workflow else {
-        let none = "no workflow; `agency handoff start` begins one".to_owned();
+        let none = match &it.index.state {
+            Some(StateSeen::Bad(foreign)) => state::other_format(&foreign.problems),
+            Some(StateSeen::Absent | StateSeen::Good(_)) | None => {
+                "no workflow; `agency handoff start` begins one".to_owned()
+            }
+        };
         return Status { summary: held.clone().unwrap_or(none), held, detail: json!(null) };
     };
     let count =
@@ -50,7 +56,11 @@ fn summary(it: &Handoff, workflow: &Workflow, now: Now) -> String {
         },
         (None, None) => "waiting".to_owned(),
     };
-    format!("{flow} · iteration {} · {waiting} pending · {doing}", workflow.iteration)
+    // A hold says by itself what was refused.
+    let turn = memory.turn.as_ref().filter(|_| !memory.is_held());
+    let refused = turn.and_then(|turn| turn.refusals.sentence(turn.who));
+    let refused = refused.map_or_else(String::new, |words| format!(" · {words}"));
+    format!("{flow} · iteration {} · {waiting} pending · {doing}{refused}", workflow.iteration)
 }
 
 fn short(time: Duration) -> String {

@@ -290,6 +290,26 @@ words!(Priority {
     Priority::Low => "low",
 });
 
+/// The `status` of an agent in the shared state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AgentStatus {
+    /// It has nothing to do.
+    #[default]
+    Idle,
+    /// Its run is alive, or a person works in its place.
+    Active,
+    /// Its turn is not over: it waits for an answer, for its next try or for the owner.
+    Waiting,
+    /// Its last turn has ended with a result.
+    Completed,
+}
+words!(AgentStatus {
+    AgentStatus::Idle => "idle",
+    AgentStatus::Active => "active",
+    AgentStatus::Waiting => "waiting",
+    AgentStatus::Completed => "completed",
+});
+
 /// The `type` of a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {

@@ -3,10 +3,10 @@
 use super::hold::{self, Reason};
 use super::memory::{Ended, Known, Running, Start, Subject, Turn, Workflow};
 use super::noting::about;
-use super::table::{Folder, Kind, Who};
+use super::table::{AgentStatus, Folder, Kind, Who};
 use super::{Handoff, away, prompt, state, upkeep};
 use crate::model::{
-    Access, Builder, Decision, Effect, Fact, Key, Now, Outcome, Query, RowId, RunId, Seat,
+    Access, Builder, Decision, Effect, Fact, Key, Now, Outage, Outcome, Query, RowId, RunId, Seat,
     Snapshot, Spawn, TreeId, TreeRef,
 };
 
@@ -28,6 +28,7 @@ pub(super) fn note_end(it: &Handoff, _: Now) -> Option<Decision> {
         left: None,
     });
     let mut decision = it.builder();
+    decision.effects(Outage::after(&mut turn.outage, &end.outcome));
     decision.remember("turn", turn);
     Some(decision.finish())
 }
@@ -58,7 +59,7 @@ pub(super) fn begin(it: &Handoff, now: Now) -> Option<Decision> {
     if let Subject::Message(id) = &turn.subject
         && !it.index.memory.open.contains_key(id)
     {
-        return Some(drop_turn(it));
+        return Some(drop_turn(it, now));
     }
     if !it.index.granted {
         let wait = it.index.is_waiting_for_lease();
@@ -80,18 +81,20 @@ pub(super) fn begin(it: &Handoff, now: Now) -> Option<Decision> {
     }
 }
 
-fn drop_turn(it: &Handoff) -> Decision {
+fn drop_turn(it: &Handoff, now: Now) -> Decision {
     let mut decision = it.builder();
-    leave(it, &mut decision);
+    leave(it, &mut decision, now);
     decision.finish()
 }
 
 /// The turn is over without a result: nobody is at work.
-pub(super) fn leave(it: &Handoff, decision: &mut Builder) {
+pub(super) fn leave(it: &Handoff, decision: &mut Builder, now: Now) {
     let memory = &it.index.memory;
     if let Some(workflow) = memory.under_way() {
         let fields = upkeep::wanted(workflow, None, memory.last_handoff.as_deref());
-        upkeep::amend(decision, fields, []);
+        let begun = memory.turn.as_ref().filter(|turn| turn.shown != AgentStatus::Idle);
+        let idle = begun.map(|turn| state::agent_fields(turn.who, AgentStatus::Idle, now.wall));
+        upkeep::amend(decision, fields, idle.into_iter().flatten());
     }
     decision.forget("turn");
     decision.effect(Effect::Release { tree: TreeRef::Main });
@@ -161,7 +164,11 @@ fn prepare(
         last = Some(id.clone());
     }
     let fields = upkeep::wanted(workflow, Some(turn.who), last.as_deref());
-    upkeep::amend(&mut decision, fields, state::agent_fields(turn.who, "active", now.wall));
+    upkeep::amend(
+        &mut decision,
+        fields,
+        state::agent_fields(turn.who, AgentStatus::Active, now.wall),
+    );
     decision.remember("last-handoff", &last);
     let now_there = snapshot.map(|snapshot| Start {
         head: snapshot.checkout.head.clone(),
@@ -169,7 +176,8 @@ fn prepare(
     });
     // What was committed before a question to the owner is this turn's as well.
     let start = turn.start.clone().or(now_there);
-    decision.remember("turn", Turn { ready: true, start, ..turn.clone() });
+    decision
+        .remember("turn", Turn { ready: true, start, shown: AgentStatus::Active, ..turn.clone() });
     decision.finish()
 }
 
@@ -195,6 +203,9 @@ fn start(it: &Handoff, workflow: &Workflow, turn: &Turn, now: Now) -> Decision {
         Subject::Plan => (workflow.id.clone(), "plan"),
         Subject::Message(id) => (id.clone(), it.index.memory.open[id].message().kind.word()),
     };
+    if turn.shown != AgentStatus::Active {
+        upkeep::show_agent(it, &mut decision, turn.who, AgentStatus::Active, now);
+    }
     let try_number = (turn.failures + 1).to_string();
     let more = [("run", run.as_str()), ("message", task.as_str()), ("try", try_number.as_str())];
     it.log(&mut decision, "agent_started", Some(turn.who), &more);
@@ -215,6 +226,7 @@ fn start(it: &Handoff, workflow: &Workflow, turn: &Turn, now: Now) -> Decision {
     next.run = Some(Running { run, since: now.wall, ticks: now.ticks });
     next.not_before = None;
     next.paused = String::new();
+    next.shown = AgentStatus::Active;
     decision.remember("turn", next);
     decision.forget("refused");
     decision.finish()

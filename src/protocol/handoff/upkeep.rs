@@ -1,12 +1,12 @@
 //! `.claude/state.json` is kept as the workflow is: its shape, our own fields, the locks in it (HO-04, HO-05, HO-11).
 
-use super::Handoff;
 use super::hold::{self, Reason};
 use super::index::StateSeen;
 use super::locks;
-use super::memory::{Memory, Workflow};
+use super::memory::{Memory, WayOut, Workflow};
 use super::state::{self, State, field};
-use super::table::Who;
+use super::table::{AgentStatus, Who};
+use super::{Handoff, command};
 use crate::model::{
     Builder, Decision, Effect, Field, Moment, Now, Rejection, RelPath, Severity, clip,
 };
@@ -48,7 +48,7 @@ pub(super) fn amend(
 }
 
 /// What memory says that the file must say now.
-fn due(memory: &Memory) -> Option<Vec<Field>> {
+pub(super) fn due(memory: &Memory) -> Option<Vec<Field>> {
     let workflow = memory.under_way()?;
     let agent = memory.turn.as_ref().filter(|turn| turn.has_begun()).map(|turn| turn.who);
     Some(wanted(workflow, agent, memory.last_handoff.as_deref()))
@@ -56,32 +56,60 @@ fn due(memory: &Memory) -> Option<Vec<Field>> {
 
 pub(super) fn state(it: &Handoff, now: Now) -> Option<Decision> {
     match it.index.state.as_ref()? {
-        StateSeen::Bad(problems) => other_shape(it, problems),
-        StateSeen::Absent => absent(it, now),
-        StateSeen::Good(state) => {
-            changed_locks(it, state, now).or_else(|| foreign_edit(it, state, now))
-        }
+        StateSeen::Bad(foreign) => other_shape(it, &foreign.problems),
+        StateSeen::Absent => ours_again(it).or_else(|| absent(it, now)),
+        StateSeen::Good(state) => ours_again(it)
+            .or_else(|| changed_locks(it, state, now))
+            .or_else(|| foreign_edit(it, state, now)),
     }
 }
 
-/// HO-04: something else lies there. It is refused and never overwritten.
-fn other_shape(it: &Handoff, problems: &[Rejection]) -> Option<Decision> {
-    it.index.memory.under_way()?;
-    if hold::is_held_by(it, "HO-04") {
+/// HO-04, HO-14: something else lies there. It is refused and never overwritten. Without a workflow or a message it is another
+/// tool's file, and only `status` tells of it.
+pub(super) fn other_shape(it: &Handoff, problems: &[Rejection]) -> Option<Decision> {
+    let matters = it.index.memory.under_way().is_some() || it.index.has_waiting_messages();
+    if !matters || hold::is_held_by(it, "HO-04") {
         return None;
     }
     let mut decision = it.builder();
     for problem in problems {
         decision.reject(problem.clone());
     }
-    let summary = format!("`{}` is not the state of a workflow", state::PATH);
-    let mut reason = Reason::new("HO-04", state::PATH, summary);
+    let mut reason = Reason::new("HO-04", state::PATH, state::other_format(problems));
     reason.evidence = problems.iter().map(ToString::to_string).collect();
-    reason.did = "It is left as it is; the workflow is held.".to_owned();
+    reason.did = "The file is unchanged; handoffs wait.".to_owned();
     reason.wont =
-        "We overwrite nothing that is not ours; put it right or away, then resume.".to_owned();
+        "We do not overwrite it. Handoffs continue when it is moved away or has our format again. \
+         `agency handoff adopt` keeps a copy and writes our own file, with the other keys in it."
+            .to_owned();
+    reason.way_out = WayOut::AdoptState;
     hold::hold(it, &mut decision, reason);
     Some(decision.finish())
+}
+
+/// The owner moved the other file away or put ours back: that is the way out which we named.
+fn ours_again(it: &Handoff) -> Option<Decision> {
+    let memory = &it.index.memory;
+    if !memory.holds.iter().any(|hold| hold.way_out == WayOut::AdoptState) {
+        return None;
+    }
+    let mut decision = it.builder();
+    let how = format!("`{}` is ours again or gone", state::PATH);
+    command::release_those(it, &mut decision, &how, |hold| hold.way_out == WayOut::AdoptState);
+    Some(decision.finish())
+}
+
+/// Says in the shared state what an agent does now; a file of another format stays as it is.
+pub(super) fn show_agent(
+    it: &Handoff,
+    decision: &mut Builder,
+    who: Who,
+    status: AgentStatus,
+    now: Now,
+) {
+    if who != Who::Orchestrator && !matches!(it.index.state, Some(StateSeen::Bad(_))) {
+        amend(decision, Vec::new(), state::agent_fields(who, status, now.wall));
+    }
 }
 
 fn absent(it: &Handoff, now: Now) -> Option<Decision> {

@@ -2,8 +2,9 @@
 //! Nothing that is forbidden comes through: the documents are written anew from what is left.
 
 use super::docs::Docs;
-use super::features::{self, Features};
+use super::features::{Feature, Features, reopen};
 use super::reviews::Reviews;
+use super::standing::is_mark;
 use super::table::{Action, may};
 use super::words::AgentType;
 use super::{FEATURES, PROGRESS, REVIEWS};
@@ -19,6 +20,8 @@ pub(super) struct Changes {
     pub(super) reviews: Vec<Value>,
     pub(super) fixes: Vec<Value>,
     pub(super) sessions: Vec<Value>,
+    /// Why a review of this agent does not count, where only its `agent_type` is wrong.
+    pub(super) misspelt: Option<String>,
     pub(super) rejections: Vec<Rejection>,
 }
 
@@ -67,38 +70,39 @@ impl Judge {
 
     fn features(&mut self, before: &Features, after: &Features) {
         for old in before.all() {
-            let id = features::id(old).to_owned();
+            let id = old.id();
             match after.get(&id) {
                 None => drop(self.may(Action::Rewrite, FEATURES, &format!("`{id}` is gone"))),
                 Some(new) => self.feature(&id, old, new),
             }
         }
-        let new = after.all().iter().filter(|feature| before.get(features::id(feature)).is_none());
+        let new = after.all().filter(|feature| before.get(&feature.id()).is_none());
         for feature in new {
-            let id = features::id(feature).to_owned();
-            if features::passes(feature) {
+            let id = feature.id();
+            if feature.passes() {
                 self.may(Action::MarkPassing, FEATURES, &format!("`{id}` is new and passes"));
             }
             if self.may(Action::AddFeature, FEATURES, &id) {
-                let mut feature = feature.clone();
-                feature["passes"] = Value::Bool(false);
-                self.changes.added.push(feature);
+                let mut entry = feature.value().clone();
+                reopen(&mut entry);
+                self.changes.added.push(entry);
             }
         }
     }
 
-    fn feature(&mut self, id: &str, old: &Value, new: &Value) {
-        match (features::passes(old), features::passes(new)) {
+    fn feature(&mut self, id: &str, old: Feature<'_>, new: Feature<'_>) {
+        match (old.passes(), new.passes()) {
             (false, true) if self.may(Action::MarkPassing, FEATURES, id) => {
                 self.changes.passed.push(id.to_owned());
             }
             (true, false) if self.may(Action::MarkFailing, FEATURES, id) => {
-                let reason = new["failure_reason"].as_str().unwrap_or("no reason was given");
+                let reason =
+                    new.value()["failure_reason"].as_str().unwrap_or("no reason was given");
                 self.changes.failed.push((id.to_owned(), reason.to_owned()));
             }
             (false, true) | (true, false) | (true, true) | (false, false) => {}
         }
-        if without_marks(old) != without_marks(new) {
+        if without_marks(old.value()) != without_marks(new.value()) {
             self.may(Action::Rewrite, FEATURES, &format!("`{id}` says something else"));
         }
     }
@@ -106,6 +110,9 @@ impl Judge {
     fn reviews(&mut self, before: &Reviews, after: &Reviews) {
         let reviews = self.log("reviews", REVIEWS, before.reviews(), after.reviews());
         for review in reviews {
+            if self.misspelt(&review) {
+                continue;
+            }
             let who = review["agent_type"].as_str().and_then(AgentType::parse);
             let what = format!("review {} as {}", review["review_id"], review["agent_type"]);
             if self.may(Action::WriteReview, REVIEWS, &what) && who == Some(self.agent) {
@@ -124,6 +131,24 @@ impl Judge {
                 self.changes.fixes.push(fix);
             }
         }
+    }
+
+    /// The agent wrote its own name in another way. It is refused, with the right word (LG-05).
+    fn misspelt(&mut self, review: &Value) -> bool {
+        let Some(said) = review["agent_type"].as_str() else { return false };
+        let right = self.agent.word();
+        let misspelt = said != right
+            && said.trim().eq_ignore_ascii_case(right)
+            && may(self.agent, Action::WriteReview);
+        if misspelt {
+            let found =
+                format!("agent_type is \"{}\" in review {}", clip(said, 40), review["review_id"]);
+            let file = RelPath::fixed(REVIEWS);
+            self.changes.rejections.push(Rejection::new("LG-05", &file, found, right));
+            self.changes.misspelt =
+                Some(format!("agent_type is \"{}\"; write {right}", clip(said, 40)));
+        }
+        misspelt
     }
 
     /// A list that only grows: what stood there stays as it was, what is new is returned.
@@ -146,7 +171,11 @@ impl Judge {
 }
 
 fn without_marks(feature: &Value) -> Value {
-    without(feature, &["passes", "passed_at", "failed_at", "failure_reason"])
+    let mut feature = without(feature, &["passed_at", "failed_at", "failure_reason"]);
+    if let Value::Object(fields) = &mut feature {
+        fields.retain(|name, value| !is_mark(name, value));
+    }
+    feature
 }
 
 fn without_merge(entry: &Value) -> Value {

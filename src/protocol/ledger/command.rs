@@ -1,7 +1,7 @@
 //! What the owner asks of the ledger's loop: begin, resume, adopt, stop. The same journal as everything else.
 
 use super::memory::{Hold, Stage, Turn, WayOut};
-use super::{Ledger, PROGRESS, foreign};
+use super::{Ledger, PROGRESS, foreign, parking};
 use crate::model::{Answer, Builder, Command, Decision, Effect, Now, RelPath, Verb};
 
 /// Answers the oldest command that is for us.
@@ -80,12 +80,13 @@ fn resume(it: &Ledger, _: &Command) -> Outcome {
     if let Some(hold) = memory.holds.iter().find(|hold| hold.way_out != WayOut::Resume) {
         return Err(format!("{}; `agency {}` ends this", hold.summary, hold.way_out.verb()));
     }
-    if !memory.is_held() {
+    if !memory.is_held() && parking::parked(it).is_empty() {
         return Err("the ledger's loop is not held".to_owned());
     }
     refuse_beside_foreign(it, "agency resume")?;
     let mut decision = it.builder();
     let text = release(it, &mut decision, "the owner resumed");
+    let text = release_parked(it, &mut decision, text);
     if let Some(turn) = &memory.turn {
         decision.remember(
             "turn",
@@ -94,6 +95,20 @@ fn resume(it: &Ledger, _: &Command) -> Outcome {
     }
     decision.announce("resume", &text);
     Ok((decision, text))
+}
+
+/// LG-08: what was parked is tried again.
+fn release_parked(it: &Ledger, decision: &mut Builder, text: String) -> String {
+    let parked = parking::parked(it).join(", ");
+    if parking::release(it, decision, "the owner lets it try again") == 0 {
+        return text;
+    }
+    decision.forget("rest");
+    if it.index.memory.is_held() {
+        format!("{text}; tried again: {parked}")
+    } else {
+        format!("tried again: {parked}")
+    }
 }
 
 /// SE-01: the owner trusts git as it is now; what waited for that goes on.

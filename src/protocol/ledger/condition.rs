@@ -1,7 +1,7 @@
 //! What the ledger's loop does right now, or why it does nothing (DM-16). It decides nothing.
 
 use super::memory::{Stage, Turn};
-use super::{Ledger, PROGRESS};
+use super::{Ledger, PROGRESS, parking};
 use crate::model::{Condition, FileState, LiveRun, Now, Work, clock_time};
 
 pub(super) fn condition(it: &Ledger, now: Now) -> Condition {
@@ -23,6 +23,9 @@ pub(super) fn condition(it: &Ledger, now: Now) -> Condition {
     }
     if let Some(effect) = it.index.busy_with() {
         return Condition::doing(effect);
+    }
+    if let Some(summary) = parking::only_parked_left(it) {
+        return Condition::held(summary, "agency resume".to_owned());
     }
     match (&memory.main, &memory.turn) {
         (None, _) => without_loop(it),

@@ -76,10 +76,27 @@ impl Docs {
         there.map(|(name, bytes)| (RelPath::fixed(name), Bytes(bytes))).collect()
     }
 
+    /// LG-16: the project is called as the list calls it, which may be the list that a session brings just now.
+    pub(super) fn project_name(&self, ops: &[Op]) -> Option<String> {
+        let brought = ops.iter().find_map(|op| match op {
+            Op::List(list) => Features::read(&super::json::to_bytes(list)).ok(),
+            Op::Feature(_)
+            | Op::Pass(_)
+            | Op::Fail { .. }
+            | Op::Review(_)
+            | Op::Fix(_)
+            | Op::MergedFixes { .. }
+            | Op::Session(_)
+            | Op::Status { .. } => None,
+        });
+        let list = brought.as_ref().or(self.features.as_ref());
+        list.and_then(Features::project_name).map(str::to_owned)
+    }
+
     /// Documents that a session needs are made where they are missing.
     pub(super) fn complete(&mut self, project: &str, at: Timestamp) {
         self.reviews.get_or_insert_with(Reviews::empty);
-        let total = self.features.as_ref().map_or(0, |features| features.all().len() as u64);
+        let total = self.features.as_ref().map_or(0, |features| features.len() as u64);
         self.progress.get_or_insert_with(|| Progress::new(project, total, None, at));
     }
 
@@ -90,7 +107,7 @@ impl Docs {
         }
         if let Some(progress) = &mut self.progress {
             if let Some(features) = &self.features {
-                progress.count(features);
+                progress.count(features, self.reviews.as_ref());
             }
             progress.set_head(Some(merge.unwrap_or(head)));
             progress.touch(at);

@@ -3,39 +3,33 @@
 use super::memory::{Ended, Stage, Turn};
 use super::{Ledger, hold, hold::Reason};
 use crate::model::{
-    Builder, Decision, Digest, Effect, Moment, Now, Outcome, RunId, Seat, TreeRef, clip, clock_time,
+    Builder, Decision, Digest, Effect, Fate, Moment, Now, Outcome, RunId, Runner, Seat, TreeRef,
+    clip, clock_time, fate,
 };
 use std::time::Duration;
 
-/// How long a usage limit without a known end parks a session.
-const LIMIT_WAIT: Duration = Duration::from_secs(15 * 60);
 const DEFAULT_TRIES: (u32, Duration) = (2, Duration::from_secs(30));
 
 /// Ends that say nothing about the work: it is parked, or the owner is asked. No try is spent.
 pub(super) fn not_its_fault(it: &Ledger, turn: &Turn, ended: &Ended, now: Now) -> Option<Decision> {
     let mut next = turn.at(Stage::Opening);
-    let reason = match &ended.outcome {
-        Outcome::UsageLimit { until } => {
-            let wait =
-                until.and_then(|until| (until - now.wall).to_std().ok()).unwrap_or(LIMIT_WAIT);
-            let until = Moment::after(now, wait);
-            next.paused = ended.outcome.pause(turn.agent.role(), until);
-            next.not_before = Some(until);
+    let mut decision = it.builder();
+    let agent = turn.agent.role();
+    let runner = Runner { protocol: super::NAME, agent, backoff: tries(it, turn).1 };
+    let reason = match (fate(&ended.outcome, runner, turn.outage.as_ref(), now), &ended.outcome) {
+        (Fate::Park(park), _) => {
+            (next.not_before, next.paused) = (Some(park.until), park.words);
+            next.outage = park.outage;
+            decision.effects(park.tell);
             None
         }
-        Outcome::Stopped { why } => Some(("SU-03", format!("`{}` was stopped: {why}", ended.run))),
-        Outcome::Auth { .. } => {
-            Some(("SU-05", format!("`{}` {}", ended.run, ended.outcome.sentence())))
+        (Fate::Count, Outcome::Stopped { why }) => {
+            Some(("SU-03", format!("`{}` was stopped: {why}", ended.run)))
         }
-        Outcome::Ok
-        | Outcome::Crash { .. }
-        | Outcome::Timeout { .. }
-        | Outcome::Lost
-        | Outcome::Denied { .. } => {
-            return None;
-        }
+        // What was denied matters only if something is missing.
+        (Fate::Ask { .. }, Outcome::Denied { .. }) | (Fate::Count, _) => return None,
+        (Fate::Ask { rule, summary }, _) => Some((rule, summary)),
     };
-    let mut decision = it.builder();
     clear(&mut decision, turn);
     decision.remember("turn", next);
     if let Some((rule, summary)) = reason {
@@ -61,9 +55,16 @@ pub(super) fn failed(ended: &Ended) -> Option<String> {
         Outcome::Ok
         | Outcome::Stopped { .. }
         | Outcome::UsageLimit { .. }
+        | Outcome::Provider { .. }
         | Outcome::Auth { .. }
+        | Outcome::NotFound { .. }
         | Outcome::Denied { .. } => None,
     }
+}
+
+/// How often its agent is tried again, and the first pause.
+fn tries(it: &Ledger, turn: &Turn) -> (u32, Duration) {
+    *it.limits.tries.get(&Seat::new(turn.agent.role())).unwrap_or(&DEFAULT_TRIES)
 }
 
 /// SU-06: a bounded number of tries, each later than the one before; then the owner.
@@ -75,8 +76,7 @@ pub(super) fn try_again(
     why: &str,
     now: Now,
 ) -> Turn {
-    let seat = Seat::new(turn.agent.role());
-    let (retries, backoff) = *it.limits.tries.get(&seat).unwrap_or(&DEFAULT_TRIES);
+    let (retries, backoff) = tries(it, turn);
     let mut next = turn.at(Stage::Opening);
     next.failures += 1;
     if next.failures <= retries {

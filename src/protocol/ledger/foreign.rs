@@ -51,7 +51,8 @@ pub(super) fn in_commit(it: &Ledger, commit: &CommitId, problems: &[Rejection]) 
 }
 
 fn problem_of(name: &str, bytes: &Bytes) -> Option<Rejection> {
-    alone(name, bytes).1.into_iter().next()
+    let (docs, problems) = alone(name, bytes);
+    problems.into_iter().next().or_else(|| docs.features?.unusable())
 }
 
 /// One document by itself.
@@ -65,23 +66,35 @@ impl Foreign {
     pub(super) fn refusal(&self, command: &str) -> String {
         let Rejection { file, found, wanted, .. } = &self.problem;
         format!(
-            "{}: {found}; wanted {wanted}. agency leaves it alone. {}: {command} (LG-02)",
+            "{}: {found}; wanted {wanted}. agency leaves it alone. {}: {command} ({})",
             self.sentence(),
-            self.remedy(file)
+            self.remedy(file),
+            self.problem.rule
         )
     }
 
     /// For `agency status`.
     pub(super) fn sentence(&self) -> String {
         let file = &self.problem.file;
+        // Of another shape, or the ledger's with a mistake in it.
+        let what = if self.problem.rule.as_str() == "LG-02" {
+            "is not a ledger file"
+        } else {
+            "cannot be used"
+        };
         match &self.place {
-            Place::OwnersTree => format!("`{file}` is not a ledger file"),
-            Place::Commit { branch, .. } => format!("`{file}` on `{branch}` is not a ledger file"),
+            Place::OwnersTree => format!("`{file}` {what}"),
+            Place::Commit { branch, .. } => format!("`{file}` on `{branch}` {what}"),
         }
     }
 
     fn remedy(&self, file: &RelPath) -> String {
         match &self.place {
+            Place::OwnersTree if self.problem.rule.as_str() == "LG-17" => {
+                format!(
+                    "Correct it (`agency ledger adopt` writes ids that are missing) or move it away (git mv {file} old-{file}), then"
+                )
+            }
             Place::OwnersTree => {
                 format!("Move it away (git mv {file} old-{file}, or mv) or correct it, then")
             }

@@ -34,7 +34,7 @@ impl Reason {
     fn escalation(self, it: &Ledger, severity: Severity, holds: bool) -> Escalation {
         let verb = self.way_out.verb();
         let resolve = match holds {
-            false => "nothing; `agency escalations` lists it".to_owned(),
+            false => "nothing to do; `agency ack ID` closes it".to_owned(),
             true => format!("agency {verb}"),
         };
         Escalation {
@@ -80,6 +80,17 @@ pub(super) fn held(it: &Ledger, reason: Reason) -> Decision {
 pub(super) fn tell(it: &Ledger, decision: &mut Builder, severity: Severity, mut reason: Reason) {
     reason.wont = "Nothing waits for you here.".to_owned();
     decision.effect(Effect::Escalate(Box::new(reason.escalation(it, severity, false))));
+}
+
+/// Asks the owner about one thing and goes on with the others. The cause, for when they have answered.
+pub(super) fn ask(it: &Ledger, decision: &mut Builder, reason: Reason) -> Cause {
+    let verb = reason.way_out.verb();
+    let mut escalation = reason.escalation(it, Severity::Warning, false);
+    escalation.resolve = format!("agency {verb}");
+    escalation.options = vec![verb.to_owned()];
+    let cause = escalation.cause.clone();
+    decision.effect(Effect::Escalate(Box::new(escalation)));
+    cause
 }
 
 /// SE-01: each line of `said` is one change in what git runs, includes or obeys here.

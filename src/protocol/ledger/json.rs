@@ -1,6 +1,6 @@
 //! JSON as the ledger keeps it: every key once, in its order, two spaces. It knows no document.
 
-use crate::model::{Rejection, RelPath, Timestamp, clip};
+use crate::model::{Rejection, RelPath, Timestamp, clip, without_bom};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -9,12 +9,18 @@ pub type Object = Map<String, Value>;
 
 /// The document, or why it is none. Depth is bounded by the parser (128).
 pub fn parse(file: &RelPath, bytes: &[u8]) -> Result<Value, Rejection> {
-    let text = std::str::from_utf8(bytes).map_err(|_| {
-        Rejection::new("LG-01", file, "bytes that are not UTF-8", "JSON in UTF-8 without a mark")
+    let text = std::str::from_utf8(without_bom(bytes)).map_err(|_| {
+        let found = match bytes {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "UTF-16 (its byte-order mark)",
+            _ => "bytes that are not UTF-8",
+        };
+        Rejection::new("LG-01", file, found, "JSON in UTF-8")
     })?;
     serde_json::from_str::<Unique>(text).map(|whole| whole.0).map_err(|error| {
-        let found = clip(&error.to_string(), 200);
-        let line = error.line() as u64;
+        let (line, column) = (error.line() as u64, error.column());
+        let said = error.to_string();
+        let why = said.rsplit_once(" at line").map_or(said.as_str(), |(why, _)| why);
+        let found = format!("not JSON (line {line}, column {column}): {}", clip(why, 200));
         Rejection::new("LG-01", file, found, "JSON with each key once").at_line(line)
     })
 }

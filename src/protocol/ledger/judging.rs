@@ -2,18 +2,20 @@
 //! documents and refs are facts.
 
 use super::changes::{self, Changes, forbidden};
+use super::counts::{self, Counts};
 use super::cycles::{FIX_MAX, attempts, refactor_branch, tiebreak};
 use super::docs::{Docs, FILES, Op, SessionFacts, is_ledger, session};
-use super::memory::{Ended, Fate, Moving, Stage, Turn};
+use super::issues;
+use super::memory::{Ended, Fate, Moving, Stage, Superseded, Turn};
 use super::opening::{self, ask_docs, files_at, phase_after};
 use super::progress::short;
-use super::reviews::{FixDraft, Reviews};
+use super::reviews::{FixDraft, Reviews, issue_id};
 use super::table::{self, Action, Cycles, Next, Row, Said, may};
 use super::words::{AgentType, Outcome, Verdict};
-use super::{FEATURES, Ledger, PROGRESS, REVIEWS, failing, features, hold, hold::Reason};
+use super::{FEATURES, Ledger, PROGRESS, REVIEWS, failing, hold, hold::Reason};
 use crate::model::{
-    Bytes, Change, CommitId, CommitSeen, Decision, Effect, Event, Fact, Now, Outcome as RunOutcome,
-    Query, Rejection, RelPath, Seat, Severity, TreeId, TreeRef, clip,
+    Bytes, Change, CommitId, CommitSeen, Decision, Digest, Effect, Event, Fact, Now,
+    Outcome as RunOutcome, Query, Rejection, RelPath, Seat, Severity, TreeId, TreeRef, clip,
 };
 use serde_json::{Value, json};
 
@@ -25,6 +27,9 @@ struct Bench<'a> {
     before: Docs,
     after: Docs,
     commits: &'a [CommitSeen],
+    /// Its commits change more than the ledger's files (LG-14).
+    built: bool,
+    superseded: Vec<Superseded>,
     tip: &'a CommitId,
     changes: Changes,
 }
@@ -49,16 +54,19 @@ pub(super) fn judge(
     if let Some(decision) = failing::not_its_fault(it, turn, ended, now) {
         return Some(decision);
     }
-    let asked = facts(it, turn, ended, tip).zip(is_merged(it, turn, ended, tip));
-    let Some(((before, after, commits), merged)) = asked else {
+    let asked = facts(it, turn, ended, tip).zip(has_built(it, turn, ended, tip));
+    let asked = asked.zip(is_merged(it, turn, ended, tip));
+    let Some((((before, after, commits), built), merged)) = asked else {
         return Some(ask(it, turn, ended, tip));
     };
+    let superseded = if merged { superseded(before, after) } else { Vec::new() };
     let (before, _) = Docs::read(before);
     let (after, unreadable) = Docs::read(after);
     let mut changes = changes::found(turn.agent, &before, &after);
     let refused = unreadable.first().map(ToString::to_string);
     changes.rejections.extend(unreadable);
-    let mut bench = Bench { it, turn, ended, before, after, commits, tip, changes };
+    let mut bench =
+        Bench { it, turn, ended, before, after, commits, built, superseded, tip, changes };
     let finding = bench.finding(strayed, refused);
     // A REVIEW that says PASS may merge what it reviewed, and only that.
     let allowed = may(turn.agent, Action::Merge) && finding.said == Said::Pass && !strayed;
@@ -100,6 +108,9 @@ fn ask(it: &Ledger, turn: &Turn, ended: &Ended, tip: &CommitId) -> Decision {
     }
     let (from, to) = (Some(ended.base.clone()), tip.clone());
     decision.effect(Effect::Ask { query: Query::Range { from, to } });
+    if let Some(query) = own_changes(turn, ended, tip) {
+        decision.effect(Effect::Ask { query });
+    }
     let name = format!("refs/heads/{}", turn.branch);
     decision.effect(Effect::Ask { query: Query::Tip { name } });
     let (branch, commit) = (it.main().to_owned(), work(turn, ended, tip).clone());
@@ -110,10 +121,39 @@ fn ask(it: &Ledger, turn: &Turn, ended: &Ended, tip: &CommitId) -> Decision {
     if let Some(main) = opening::tip(it, it.main()).flatten().filter(|main| **main != turn.main_at)
     {
         let (mine, theirs) = copies(turn, ended, tip, main);
-        decision.effect(Effect::Ask { query: mine });
+        if own_changes(turn, ended, tip).as_ref() != Some(&mine) {
+            decision.effect(Effect::Ask { query: mine });
+        }
         decision.effect(Effect::Ask { query: theirs });
     }
     decision.finish()
+}
+
+/// The ledger files that came to the main branch with a merge by the agent itself.
+fn superseded(before: [Option<&Bytes>; 3], after: [Option<&Bytes>; 3]) -> Vec<Superseded> {
+    let changed = FILES.iter().zip(before.into_iter().zip(after)).filter(|(_, (b, a))| b != a);
+    let left = changed.filter_map(|(file, (before, after))| {
+        Some(Superseded {
+            file: (*file).to_owned(),
+            left: Digest::of(&after?.0),
+            before: before.cloned(),
+        })
+    });
+    left.collect()
+}
+
+/// What a session that may write code changes by its commits; `None`: there is nothing to ask about.
+fn own_changes(turn: &Turn, ended: &Ended, tip: &CommitId) -> Option<Query> {
+    let tree = |commit: &CommitId| TreeId::new(commit.as_str());
+    (may(turn.agent, Action::WriteCode) && *tip != ended.base)
+        .then(|| Query::Diff { from: tree(&ended.base), to: tree(tip) })
+}
+
+/// LG-14: commits that touch only the ledger's files are a record, not code. `None`: that must be asked first.
+fn has_built(it: &Ledger, turn: &Turn, ended: &Ended, tip: &CommitId) -> Option<bool> {
+    let Some(query) = own_changes(turn, ended, tip) else { return Some(false) };
+    let Fact::Changes(changes) = it.index.fact(|asked| *asked == query)? else { return None };
+    Some(changes.iter().any(|change| !is_ledger(&change.path)))
 }
 
 /// The commit that must not be in the main branch by anybody's hand but a REVIEW's.
@@ -164,6 +204,30 @@ fn reached_main(turn: &Turn, ended: &Ended) -> Reason {
     reason
 }
 
+/// LG-16: minor issues that a fix does not name are deferred, and its record says so.
+fn with_deferred(reviews: &Reviews, mut fix: Value) -> Value {
+    let review = fix["review_id"].as_u64().and_then(|id| reviews.review(id));
+    let named: Vec<String> = ["issues_fixed", "issues_deferred"]
+        .iter()
+        .flat_map(|name| fix[*name].as_array().into_iter().flatten())
+        .filter_map(|item| issue_id(item).map(str::to_owned))
+        .collect();
+    let left =
+        review.map(issues::of).unwrap_or_default().into_iter().filter_map(|(severity, issue)| {
+            let id = issues::id_of(issue)?;
+            (!severity.blocks() && !named.iter().any(|known| known == id)).then_some(id)
+        });
+    let left: Vec<Value> =
+        left.map(|id| json!({"issue_id": id, "reason": "not addressed by this fix"})).collect();
+    if let (false, Value::Object(fields)) = (left.is_empty(), &mut fix) {
+        let deferred = fields.entry("issues_deferred").or_insert_with(|| json!([]));
+        if let Value::Array(items) = deferred {
+            items.extend(left);
+        }
+    }
+    fix
+}
+
 impl Bench<'_> {
     /// `refused`: the first of its ledger files that is not the ledger's.
     fn finding(&mut self, strayed: bool, refused: Option<String>) -> Finding {
@@ -202,30 +266,25 @@ impl Bench<'_> {
     }
 
     fn listed(&mut self) -> Finding {
-        let Some(list) = self.after.features.clone().filter(|list| !list.all().is_empty()) else {
+        let Some(mut list) = self.after.features.clone().filter(|list| !list.is_empty()) else {
             return self.nothing(format!("there is no `{FEATURES}` with features"));
         };
-        let mut value = list.value().clone();
-        let bare = value.is_array();
-        let all = if bare { Some(&mut value) } else { value.get_mut("features") };
-        let all = all.and_then(Value::as_array_mut);
-        for feature in all.into_iter().flatten() {
-            if features::passes(feature) {
-                let what = format!("`{}` passes from the start", features::id(feature));
-                self.changes.rejections.push(forbidden(
-                    self.turn.agent,
-                    Action::MarkPassing,
-                    FEATURES,
-                    &what,
-                ));
-            }
-            feature["passes"] = json!(false);
+        list.write_ids();
+        if let Some(problem) = list.unusable() {
+            return self.nothing(problem.to_string());
         }
+        for feature in list.all().filter(|feature| feature.passes()) {
+            let what = format!("`{}` passes from the start", feature.id());
+            let rejection = forbidden(self.turn.agent, Action::MarkPassing, FEATURES, &what);
+            self.changes.rejections.push(rejection);
+        }
+        list.reopen_all();
+        let value = list.value().clone();
         Finding { said: Said::Listed, ops: vec![Op::List(value)], review: None, why: String::new() }
     }
 
     fn implemented(&mut self) -> Finding {
-        if self.commits.is_empty() {
+        if !self.built {
             return self.nothing("it changed no code".to_owned());
         }
         Finding { said: Said::Ready, ops: Vec::new(), review: None, why: String::new() }
@@ -236,9 +295,10 @@ impl Bench<'_> {
         let reviews = self.before.reviews.clone().unwrap_or_else(Reviews::empty);
         let fix = self.recorded_fix(&reviews);
         let deferred = fix.as_ref().is_some_and(|fix| fix["issues_deferred"] != json!([]));
-        if self.commits.is_empty() && !deferred {
+        if !self.built && !deferred {
             return self.nothing("it fixed nothing and deferred nothing".to_owned());
         }
+        let fix = fix.map(|fix| with_deferred(&reviews, fix));
         let Some(fix) = fix.or_else(|| self.own_fix(&reviews)) else {
             return self.nothing("there is no review whose issues it could fix".to_owned());
         };
@@ -309,7 +369,8 @@ impl Bench<'_> {
         let reviews = self.before.reviews.clone().unwrap_or_else(Reviews::empty);
         let written = std::mem::take(&mut self.changes.reviews);
         let Some(mut review) = written.into_iter().next() else {
-            return self.nothing(format!("it recorded no review in `{REVIEWS}`"));
+            let none = || format!("it recorded no review in `{REVIEWS}`");
+            return self.nothing(self.changes.misspelt.clone().unwrap_or_else(none));
         };
         review["review_id"] = json!(reviews.next_review_id());
         if self.turn.agent == AgentType::Review {
@@ -322,8 +383,11 @@ impl Bench<'_> {
             }
             review["branch"] = json!(self.turn.branch);
         } else {
-            let completed = self.before.features.as_ref().map_or(0, |list| list.counts().completed);
+            let reviews = self.before.reviews.as_ref();
+            let counts = self.before.features.as_ref().map(|list| Counts::of(list, reviews));
+            let completed = counts.map_or(0, |counts| counts.completed);
             review["features_completed"] = json!(completed);
+            review["trigger"] = json!(counts::trigger(Some(completed)));
         }
         if let Err(problems) = reviews.clone().push_review(review.clone()) {
             let why = problems.first().map_or_else(String::new, ToString::to_string);
@@ -353,9 +417,11 @@ impl Bench<'_> {
             self.refuse("LG-07", REVIEWS, found, &right);
         }
         let mut range = json!({"from": short(from), "to": short(to)});
-        if let Some(description) = said.get("description") {
-            range["description"] = description.clone();
-        }
+        let described = said.get("description").filter(|text| text.is_string()).cloned();
+        range["description"] = described.unwrap_or_else(|| {
+            let (main, branch) = (self.it.main(), &self.turn.branch);
+            json!(format!("Reviewing commits from {main} to the HEAD of {branch}"))
+        });
         review["commit_range"] = range;
     }
 
@@ -389,6 +455,7 @@ impl Bench<'_> {
             merged: (merged && fate == Fate::Merge).then(|| self.ended.base.clone()),
             recorded: None,
             failure: (row.next == Next::Again).then_some(why),
+            superseded: std::mem::take(&mut self.superseded),
         };
         self.tell(moving)
     }

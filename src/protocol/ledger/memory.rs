@@ -3,7 +3,8 @@
 use super::docs::Op;
 use super::words::AgentType;
 use crate::model::{
-    Cause, CommitId, Decision, Digest, Memo, Moment, Outcome, RunId, Timestamp, TreeId,
+    Bytes, Cause, CommitId, Decision, Digest, Memo, Moment, Outage, Outcome, RunId, Timestamp,
+    TreeId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -25,6 +26,8 @@ pub(super) struct Memory {
     /// The owner's files as we last saw or wrote them.
     pub(super) known: BTreeMap<String, Digest>,
     pub(super) holds: Vec<Hold>,
+    /// Features that were rejected too often, and those that the owner lets try again (LG-08).
+    pub(super) standing: BTreeMap<String, Standing>,
     /// Rises with each `resume`, so that a cause that comes back is a new one.
     pub(super) epoch: u64,
 }
@@ -42,6 +45,9 @@ pub(super) struct Turn {
     /// Why it waits until then, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) paused: String,
+    /// The agent's provider has not served it since then (SU-09).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) outage: Option<Outage>,
     /// The owner has seen what was wrong with it and lets it go on.
     pub(super) excused: bool,
     pub(super) stage: Stage,
@@ -103,6 +109,17 @@ pub(super) struct Moving {
     pub(super) recorded: Option<CommitId>,
     /// Why it counts as a failed try, if it does.
     pub(super) failure: Option<String>,
+    /// Ledger files that a REVIEW merged with its work. What we record replaces them (LG-14).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) superseded: Vec<Superseded>,
+}
+
+/// A ledger file as the agent left it, and what the main branch had before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Superseded {
+    pub(super) file: String,
+    pub(super) left: Digest,
+    pub(super) before: Option<Bytes>,
 }
 
 /// What becomes of the branch.
@@ -117,6 +134,16 @@ pub(super) enum Fate {
     Reject,
     /// It was only a place to look from.
     Drop,
+}
+
+/// What is known of a feature that was rejected twice (LG-08).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Standing {
+    /// It waits for the owner.
+    Parked { cause: Cause, rejects: usize },
+    /// The owner let it try again after so many rejections.
+    Retried { rejects: usize },
 }
 
 /// Why the loop waits for its owner.
@@ -169,6 +196,10 @@ impl Memory {
                 self.known.extend(read(value).map(|digest| (file.to_owned(), digest)));
             }
             ("holds", _) => self.holds = read(value).unwrap_or_default(),
+            ("standing", feature) => {
+                self.standing.remove(feature);
+                self.standing.extend(read(value).map(|standing| (feature.to_owned(), standing)));
+            }
             ("epoch", _) => self.epoch = read(value).unwrap_or_default(),
             (other, _) => panic!("BUG: this version does not know the memo `{other}`"),
         }

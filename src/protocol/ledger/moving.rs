@@ -1,11 +1,11 @@
 //! A judged session on its way: worktree and branch put in order, the merge, the record in the main branch. It judges nothing.
 
-use super::docs::{FILES, is_ledger};
-use super::memory::{Fate, Moving, Stage, Turn};
+use super::docs::{Docs, FILES, is_ledger};
+use super::memory::{Fate, Moving, Stage, Superseded, Turn};
 use super::opening::{self, docs_at_tip, files_at};
 use super::{Ledger, failing, hold, hold::Reason, table};
 use crate::model::{
-    CommitId, Decision, Digest, Effect, Event, Fact, MergeStyle, Now, PlannedCommit, Query,
+    Bytes, CommitId, Decision, Digest, Effect, Event, Fact, MergeStyle, Now, PlannedCommit, Query,
     RelPath, RowId, Seat, TreeRef,
 };
 
@@ -145,11 +145,15 @@ fn record(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
         Ok(docs) => docs,
         Err(foreign) => return hold::held(it, foreign.reason()),
     };
-    docs.complete(it.place.name.as_str(), moving.at);
+    if let Some(files) = files_at(it, head).filter(|_| !moving.superseded.is_empty()) {
+        docs = Docs::read(judged_only(files, &moving.superseded)).0;
+    }
+    let project = docs.project_name(&moving.ops).unwrap_or_else(|| it.place.name.clone());
+    docs.complete(&project, moving.at);
     let merged = moving.merged.as_ref().map(CommitId::as_str);
     docs.apply(&moving.ops, head.as_str(), merged, moving.at);
     let unchanged = files_at(it, head);
-    let same = |path: &RelPath, bytes: &crate::model::Bytes| {
+    let same = |path: &RelPath, bytes: &Bytes| {
         let at = FILES.iter().position(|name| *name == path.as_str());
         at.zip(unchanged).is_some_and(|(at, files)| files[at] == Some(bytes))
     };
@@ -171,6 +175,23 @@ fn record(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
     };
     decision.effect(Effect::Ask { query });
     decision.finish()
+}
+
+/// LG-14: a REVIEW that merged its own record brought claims to the main branch. Only what was judged is recorded.
+fn judged_only<'a>(
+    files: [Option<&'a Bytes>; 3],
+    superseded: &'a [Superseded],
+) -> [Option<&'a Bytes>; 3] {
+    let mut files = files;
+    for (name, file) in FILES.into_iter().zip(&mut files) {
+        let digest = file.map(|bytes| Digest::of(&bytes.0));
+        let claim =
+            superseded.iter().find(|one| one.file == name && Some(&one.left) == digest.as_ref());
+        if let Some(claim) = claim {
+            *file = claim.before.as_ref();
+        }
+    }
+    files
 }
 
 /// A commit that was planned for a branch, if the answer is here.

@@ -1,17 +1,16 @@
 //! Which session comes next, and the branch that it works on. The documents on the main branch say it; nothing else does.
 
+use super::counts::Counts;
 use super::docs::{Docs, FILES};
+use super::features::{Feature, Features};
 use super::memory::{Stage, Turn};
 use super::words::AgentType;
-use super::{FEATURES, Ledger, cycles, features, foreign, hold, hold::Reason};
+use super::{FEATURES, Ledger, cycles, foreign, hold, hold::Reason, parking};
 use crate::model::{
     Builder, Bytes, CommitId, Decision, Effect, Fact, FileState, Now, PlannedCommit, Query,
     RelPath, Severity,
 };
 use serde_json::Value;
-
-/// After so many completed features comes an ARCHITECTURE review (spec 5 §2, "Every 5 features").
-pub(super) const ARCHITECTURE_EVERY: u64 = 5;
 
 /// Nothing is under way: look at the main branch.
 pub(super) fn choose(it: &Ledger, _: Now) -> Option<Decision> {
@@ -28,7 +27,10 @@ pub(super) fn choose(it: &Ledger, _: Now) -> Option<Decision> {
         Err(foreign) => return Some(hold::held(it, foreign.reason())),
     };
     let mut decision = it.builder();
-    match session(&docs) {
+    if let Some(decision) = parking::look(it, &docs) {
+        return Some(decision);
+    }
+    match session(it, &docs) {
         Some((AgentType::Initializer, ..)) if is_list_in_tree(it) => {
             return Some(hold::held(it, list_is_not_committed(it)));
         }
@@ -41,14 +43,21 @@ pub(super) fn choose(it: &Ledger, _: Now) -> Option<Decision> {
                 failures: 0,
                 not_before: None,
                 paused: String::new(),
+                outage: None,
                 excused: false,
                 stage: Stage::Opening,
             };
             decision.remember("turn", turn);
             decision.forget("rest");
         }
+        None if !it.index.memory.standing.is_empty()
+            && docs.features.as_ref().is_some_and(|list| list.pending().next().is_some()) =>
+        {
+            // The loop rests; `parking.rs` has told the owner which features wait for them.
+            decision.remember("rest", commit.clone());
+        }
         None => {
-            let done = docs.features.as_ref().map_or(0, |features| features.all().len());
+            let done = docs.features.as_ref().map_or(0, |features| features.len());
             let summary = format!("the ledger is complete: all {done} features pass");
             let mut reason = Reason::new("LG-04", format!("complete {commit}"), summary);
             reason.did = "Nothing is left to do; new features start it again.".to_owned();
@@ -123,12 +132,14 @@ pub(super) fn docs_at_tip(it: &Ledger) -> Option<(&CommitId, Result<Docs, Box<fo
         Some(commit)
     })?;
     let (docs, problems) = Docs::read(files_at(it, commit)?);
+    let unusable = docs.features.as_ref().and_then(Features::unusable);
+    let problems: Vec<_> = problems.into_iter().chain(unusable).collect();
     let foreign = foreign::in_commit(it, commit, &problems);
     Some((commit, foreign.map_or(Ok(docs), |foreign| Err(Box::new(foreign)))))
 }
 
 /// Agent, feature and branch of the next session; `None`: nothing is left to do.
-fn session(docs: &Docs) -> Option<(AgentType, Option<String>, String)> {
+fn session(it: &Ledger, docs: &Docs) -> Option<(AgentType, Option<String>, String)> {
     let Some(list) = docs.features.as_ref() else {
         return Some((AgentType::Initializer, None, "ledger/initializer".to_owned()));
     };
@@ -136,7 +147,7 @@ fn session(docs: &Docs) -> Option<(AgentType, Option<String>, String)> {
     let field = |name: &str| status[name].as_str().map(str::to_owned);
     let phase = docs.progress.as_ref().and_then(|progress| progress.phase());
     let branch = field("current_branch").filter(|branch| is_ours(branch));
-    let open = |id: &String| list.get(id).is_some_and(|feature| !features::passes(feature));
+    let open = |feature: &Feature<'_>| !feature.passes() && !parking::is_parked(it, &feature.id());
     match (phase.unwrap_or(AgentType::Implement), branch) {
         (agent @ (AgentType::Review | AgentType::Fix), Some(branch)) => {
             Some((agent, field("current_feature"), branch))
@@ -145,10 +156,9 @@ fn session(docs: &Docs) -> Option<(AgentType, Option<String>, String)> {
             Some((AgentType::Architecture, None, "ledger/architecture".to_owned()))
         }
         (AgentType::Initializer | AgentType::Implement | AgentType::Review | AgentType::Fix, _) => {
-            let wanted = field("current_feature").filter(open);
-            let next =
-                wanted.as_deref().and_then(|id| list.get(id)).or_else(|| list.pending().next())?;
-            Some((AgentType::Implement, Some(features::id(next).to_owned()), feature_branch(next)))
+            let wanted = field("current_feature").and_then(|id| list.get(&id)).filter(open);
+            let next = wanted.or_else(|| list.pending().find(open))?;
+            Some((AgentType::Implement, Some(next.id()), feature_branch(next)))
         }
     }
 }
@@ -163,9 +173,8 @@ fn is_ours(branch: &str) -> bool {
     })
 }
 
-fn feature_branch(feature: &Value) -> String {
-    let name =
-        format!("{}-{}", features::id(feature), feature["name"].as_str().unwrap_or_default());
+fn feature_branch(feature: Feature<'_>) -> String {
+    let name = format!("{}-{}", feature.id(), feature.label());
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let slug: String = name.chars().map(plain).collect();
     let words: Vec<&str> = slug.split('-').filter(|word| !word.is_empty()).collect();
@@ -176,13 +185,11 @@ fn feature_branch(feature: &Value) -> String {
 
 /// After a merge, a rejection or a review without findings: what the status says next.
 pub(super) fn phase_after(docs: &Docs) -> AgentType {
-    let completed = docs.features.as_ref().map_or(0, |features| features.counts().completed);
-    let reviews = docs.reviews.as_ref().map_or(&[][..], |reviews| reviews.reviews());
-    let reviewed = reviews.iter().any(|review| {
-        super::reviews::is_by(review, AgentType::Architecture)
-            && review["features_completed"].as_u64() == Some(completed)
-    });
-    let due = completed > 0 && completed.is_multiple_of(ARCHITECTURE_EVERY) && !reviewed;
+    let reviews = docs.reviews.as_ref();
+    let due = docs
+        .features
+        .as_ref()
+        .is_some_and(|features| Counts::of(features, reviews).is_architecture_due(reviews));
     if due { AgentType::Architecture } else { AgentType::Implement }
 }
 

@@ -1,9 +1,11 @@
 //! `progress.json` (spec 5 §1): the project, where it stands, and every session. Pure: bytes in, bytes out.
 
 use super::check::{At, Check, Need};
+use super::counts::Counts;
 use super::features::Features;
 use super::json;
-use super::reviews::{check_ids, is_refactor, list, next_id, number, text};
+use super::reviews::{Reviews, check_ids, is_refactor, list, next_id, number, text};
+use super::splice::Sourced;
 use super::words::{AgentType, Outcome};
 use crate::model::{Rejection, RelPath, Timestamp, clip};
 use serde_json::{Value, json};
@@ -11,7 +13,7 @@ use serde_json::{Value, json};
 pub const PROGRESS: &str = "progress.json";
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Progress(Value);
+pub struct Progress(Sourced);
 
 /// A session that somebody wants to add.
 #[derive(Clone, Debug)]
@@ -64,7 +66,7 @@ pub fn short(commit: &str) -> &str {
 impl Progress {
     pub fn new(name: &str, features: u64, head: Option<&str>, at: Timestamp) -> Self {
         let now = json::stamp(at);
-        Self(json!({
+        Self(Sourced::new(json!({
             "project": {"name": name, "created_at": now, "total_features": features},
             "status": {
                 "updated_at": now,
@@ -76,13 +78,13 @@ impl Progress {
                 "head_commit": head.map(short),
             },
             "sessions": [],
-        }))
+        })))
     }
 
     /// LG-02: a file of another shape is not ours.
     pub fn read(bytes: &[u8]) -> Result<Self, Vec<Rejection>> {
         let file = RelPath::fixed(PROGRESS);
-        let value = json::parse(&file, bytes).map_err(|problem| vec![problem])?;
+        let value = Sourced::read(&file, bytes).map_err(|problem| vec![problem])?;
         let ours = value.get("project").is_some_and(Value::is_object)
             && value.get("status").is_some_and(|status| status.get("current_phase").is_some())
             && value.get("sessions").and_then(Value::as_array).is_some_and(|sessions| {
@@ -98,7 +100,7 @@ impl Progress {
     }
 
     pub fn to_bytes(&self) -> Vec<u8> {
-        json::to_bytes(&self.0)
+        self.0.to_bytes()
     }
 
     pub fn value(&self) -> &Value {
@@ -137,7 +139,7 @@ impl Progress {
     pub fn problems(&self) -> Vec<Rejection> {
         let file = RelPath::fixed(PROGRESS);
         let mut check = Check::new(&file);
-        let Value::Object(whole) = &self.0 else { return Vec::new() };
+        let Value::Object(whole) = &*self.0 else { return Vec::new() };
         let root = At::new("progress", whole);
         if let Some(project) = check.object(&root, "project", Need::Must) {
             check.text(&project, "name", Need::Must);
@@ -227,8 +229,8 @@ impl Progress {
     }
 
     /// LG-13: counts are computed.
-    pub fn count(&mut self, features: &Features) {
-        let counts = features.counts();
+    pub fn count(&mut self, features: &Features, reviews: Option<&Reviews>) {
+        let counts = Counts::of(features, reviews);
         self.set_counts(Some(counts.completed), Some(counts.passing));
         if let Some(Value::Object(project)) = self.0.get_mut("project") {
             project.insert("total_features".to_owned(), json!(counts.total));

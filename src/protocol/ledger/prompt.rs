@@ -47,8 +47,10 @@ fn task(it: &Ledger, turn: &Turn, docs: &Docs) -> String {
             let left = fixes_left(docs, turn);
             format!(
                 "Your task: review the commits {}..HEAD of this branch against the feature. Run its tests. Record exactly one \
-                 review: agency reviews add-review -a REVIEW{} -b {} -v VERDICT -s SUMMARY --issues JSON, with PASS (no issue), \
-                 PASS_WITH_COMMENTS (minor ones), REQUEST_CHANGES or REJECT. Fix attempts left: {left}.",
+                 review: agency reviews add-review -a REVIEW{} -b {} -v VERDICT -s SUMMARY --issues JSON --checklist JSON \
+                 --range-description TEXT, with PASS (no issue), PASS_WITH_COMMENTS (minor ones), REQUEST_CHANGES or REJECT. The \
+                 checklist says PASS, FAIL or N/A for functionality, security, testing, code_quality, error_handling and \
+                 maintainability. Fix attempts left: {left}.",
                 super::progress::short(turn.main_at.as_str()),
                 turn.feature.as_ref().map(|id| format!(" --feature-id {id}")).unwrap_or_default(),
                 turn.branch
@@ -56,12 +58,14 @@ fn task(it: &Ledger, turn: &Turn, docs: &Docs) -> String {
         }
         AgentType::Fix => format!(
             "Your task: fix the issues below, in small commits on this branch, and nothing else. Record it: agency reviews add-fix \
-             -r REVIEW_ID -b {} --issues-fixed '[{{\"issue_id\": …, \"fix_description\": …, \"commit\": …}}]'.",
+             -r REVIEW_ID -b {} --issues-fixed '[{{\"issue_id\": …, \"fix_description\": …, \"commit\": …}}]' --issues-deferred \
+             '[{{\"issue_id\": …, \"reason\": …}}]'. Only minor issues and suggestions may be deferred.",
             turn.branch
         ),
         AgentType::Architecture => "Your task: review the architecture of the whole code: structure, dependencies, security, testing. \
              Record exactly one review: agency reviews add-review -a ARCHITECTURE -v VERDICT -s SUMMARY --issues JSON --metrics \
-             '{\"test_coverage_percent\": N}'."
+             '{\"total_files\": N, \"total_lines\": N, \"test_coverage_percent\": N}' --checklist JSON. The checklist says PASS, \
+             FAIL or N/A for structure, dependencies, security, testing and code_quality."
             .to_owned(),
     }
 }
@@ -96,7 +100,7 @@ fn quoted(turn: &Turn, docs: &Docs, nonce: &str) -> String {
     let feature =
         turn.feature.as_ref().zip(docs.features.as_ref()).and_then(|(id, list)| list.get(id));
     let mut texts: Vec<String> = feature
-        .map(|feature| fence(FEATURES, &print(feature), nonce, QUOTE_MAX))
+        .map(|feature| fence(FEATURES, &print(feature.value()), nonce, QUOTE_MAX))
         .into_iter()
         .collect();
     if turn.agent == AgentType::Fix {

@@ -1,8 +1,10 @@
 //! `reviews.json` (spec 5 §2): reviews and fixes, only ever added to. Pure: bytes in, bytes out.
 
 use super::check::{At, Check, Need};
+use super::counts;
 use super::issues::{self, IdLetter};
 use super::json::{self, Object, shown};
+use super::splice::Sourced;
 use super::words::{AgentType, Health, Severity, Verdict};
 use crate::model::{Rejection, RelPath, Timestamp, clip};
 use serde_json::{Value, json};
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 pub const REVIEWS: &str = "reviews.json";
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reviews(Value);
+pub struct Reviews(Sourced);
 
 /// A review that somebody wants to add.
 #[derive(Clone, Debug)]
@@ -45,13 +47,13 @@ pub struct FixDraft {
 
 impl Reviews {
     pub fn empty() -> Self {
-        Self(json!({"schema_version": "1.0", "reviews": [], "fixes": []}))
+        Self(Sourced::new(json!({"schema_version": "1.0", "reviews": [], "fixes": []})))
     }
 
     /// LG-02: somebody's product reviews are not ours, whatever the file is called.
     pub fn read(bytes: &[u8]) -> Result<Self, Vec<Rejection>> {
         let file = RelPath::fixed(REVIEWS);
-        let value = json::parse(&file, bytes).map_err(|problem| vec![problem])?;
+        let value = Sourced::read(&file, bytes).map_err(|problem| vec![problem])?;
         let lists = |name: &str| value.get(name).and_then(Value::as_array);
         let ours = lists("reviews").is_some_and(|reviews| {
             reviews.iter().all(|review| {
@@ -67,6 +69,9 @@ impl Reviews {
         if ours && fixes_fit {
             return Ok(Self(value));
         }
+        if let Some(problem) = id_as_text(&file, &value) {
+            return Err(vec![problem]);
+        }
         let found = format!("another shape: {}", clip(&value.to_string(), 60));
         let wanted = "the ledger's reviews: `reviews` with review_id and verdict, `fixes` with fix_id; \
                       this file is left alone";
@@ -74,7 +79,7 @@ impl Reviews {
     }
 
     pub fn to_bytes(&self) -> Vec<u8> {
-        json::to_bytes(&self.0)
+        self.0.to_bytes()
     }
 
     pub fn value(&self) -> &Value {
@@ -172,7 +177,8 @@ impl Reviews {
         set("agent_type", json!(draft.agent.word()));
         set("timestamp", json!(json::stamp(at)));
         if architecture {
-            set("trigger", json!(draft.trigger.as_deref().unwrap_or("Every 5 features")));
+            let trigger = || counts::trigger(draft.features_completed);
+            set("trigger", json!(draft.trigger.unwrap_or_else(trigger)));
             if let Some(completed) = draft.features_completed {
                 set("features_completed", json!(completed));
             }
@@ -181,7 +187,9 @@ impl Reviews {
         }
         if draft.commit_from.is_some() || draft.commit_to.is_some() {
             let mut range = json!({"from": draft.commit_from, "to": draft.commit_to});
-            if let Some(description) = draft.range_description {
+            let ends = draft.commit_from.zip(draft.commit_to);
+            let told = || ends.map(|(from, to)| format!("Reviewing commits from {from} to {to}"));
+            if let Some(description) = draft.range_description.or_else(told) {
                 range["description"] = json!(description);
             }
             set("commit_range", range);
@@ -251,7 +259,7 @@ impl Reviews {
     }
 
     fn push(&mut self, name: &str, item: Value) {
-        let Value::Object(whole) = &mut self.0 else { return };
+        let Value::Object(whole) = &mut *self.0 else { return };
         let list = whole.entry(name).or_insert_with(|| json!([]));
         if let Value::Array(items) = list {
             items.push(item);
@@ -295,6 +303,23 @@ impl Reviews {
             }
         }
     }
+}
+
+/// The ledger's reviews in everything but an id that is text: the id is named, not "another shape".
+fn id_as_text(file: &RelPath, value: &Value) -> Option<Rejection> {
+    let lists = [("reviews", "review_id"), ("fixes", "fix_id")];
+    let ours = list(value, "reviews").iter().all(|review| review.get("verdict").is_some());
+    lists.into_iter().filter(|_| ours).find_map(|(name, id)| {
+        let at = list(value, name).iter().position(|entry| text(entry, id).is_some())?;
+        let found =
+            format!("{id} must be a number, found {} in `{name}[{at}]`", list(value, name)[at][id]);
+        Some(Rejection::new(
+            "LG-01",
+            file,
+            found,
+            "a number without quotes; this file is left alone",
+        ))
+    })
 }
 
 /// One review against the tables of §2: types, verdicts, issue ids, health.

@@ -6,8 +6,8 @@ use super::opening::{ask_docs, files_at};
 use super::table::{Action, may};
 use super::{Ledger, PROGRESS, changes::forbidden, docs::Docs, hold, hold::Reason, prompt};
 use crate::model::{
-    Access, Change, CommitId, Decision, Effect, Event, Fact, NewWorktree, Now, Outcome, Query,
-    RunId, Seat, Severity, Snapshot, Spawn, Timestamp, TreeRef,
+    Access, Change, CommitId, Decision, Effect, Event, Fact, NewWorktree, Now, Outage, Outcome,
+    Query, RunId, Seat, Severity, Snapshot, Spawn, Timestamp, TreeRef,
 };
 
 /// Bytes that must stay free when a worktree is made.
@@ -109,7 +109,12 @@ pub(super) fn end(
         return None;
     }
     let (base, start, run, since) = (base.clone(), start.clone(), run.clone(), *since);
-    Some(it.stage(turn, Stage::Ended(Ended { base, start, run, since, at, outcome, tail })))
+    let mut decision = it.builder();
+    let mut next = turn.clone();
+    decision.effects(Outage::after(&mut next.outage, &outcome));
+    next.stage = Stage::Ended(Ended { base, start, run, since, at, outcome, tail });
+    decision.remember("turn", next);
+    Some(decision.finish())
 }
 
 /// What is left uncommitted is committed, where the agent may write code; else it is only looked at.
@@ -138,8 +143,10 @@ pub(super) fn gather(it: &Ledger, turn: &Turn, ended: &Ended) -> Option<Decision
         .filter(|change| end.dirty.contains(&change.path))
         .map(|change| (*change).clone())
         .collect();
-    // Files that are new and in no commit are what tests leave behind; they go with the worktree.
-    let touched = head != ended.base || code.iter().any(|change| !change.new);
+    // Files that are new and in no commit are what tests leave behind; they go with the worktree. Commits that touch only the
+    // ledger's files are the agent's record, not code (LG-14).
+    let left_behind = |change: &Change| change.new && end.dirty.contains(&change.path);
+    let touched = code.iter().any(|change| !left_behind(change));
     let strayed = !may(turn.agent, Action::WriteCode) && touched;
     if !may(turn.agent, Action::WriteCode) || loose.is_empty() || !at_home {
         let stage = Stage::Left { ended: ended.clone(), tip: head, strayed: strayed || !at_home };

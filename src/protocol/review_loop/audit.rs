@@ -5,8 +5,8 @@ mod moves;
 mod seen;
 
 use super::{
-    COMMENTS, MANDATES, RESPONSE, STATE, change_request, change_request::Severity, flag, mandates,
-    mandates::Mandates, review, table::Holder,
+    COMMENTS, MANDATES, RESPONSE, STATE, change_request, change_request::Severity, deferral, flag,
+    mandates, mandates::Mandates, table::Holder,
 };
 use crate::model::{BlobId, CommitId, RelPath, Timestamp, Touch, Touched, clip};
 use seen::Seen;
@@ -150,7 +150,7 @@ impl<'a> Auditor<'a> {
     }
 
     fn look_at_response(&mut self, touch: &Touch, text: &str) {
-        if let Some(line) = review::declared(text).filter(|_| self.is_mandated()) {
+        if let Some(line) = deferral::declared(text).filter(|_| self.is_mandated()) {
             let problem = format!("a mandated step is deferred: {line}");
             self.say("LP-13", touch, RESPONSE, None, problem);
         }
@@ -240,7 +240,8 @@ fn is_ours(touch: &Touch) -> bool {
     touch.commit.subject.starts_with("Review loop: Step ")
 }
 
-/// LP-26: the owner's way out, which no row need allow.
+/// LP-26, LP-36: the owner's own moves, which no row need allow.
 fn was_injected(touch: &Touch) -> bool {
-    is_ours(touch) && touch.commit.subject.ends_with(" injected")
+    let by_owner = |action: &&str| touch.commit.subject.ends_with(action);
+    is_ours(touch) && [" injected", " ended", " steps-added"].iter().any(by_owner)
 }

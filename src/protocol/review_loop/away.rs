@@ -5,11 +5,40 @@ use super::{
     hold::{self, Reason},
     memory::WayOut,
 };
-use crate::model::{Decision, Effect, Fact, Now, Query, Severity};
+use crate::model::{Busy, Checkout, Decision, Effect, Fact, Now, Query, Severity};
 use std::time::Duration;
 
 pub(super) fn is_away(it: &ReviewLoop) -> bool {
     reason(it).is_some()
+}
+
+/// A run is alive, or nobody has looked yet at what it left: what it did to the history is judged before anything counts as the
+/// owner's (LP-20).
+fn is_run_open(it: &ReviewLoop) -> bool {
+    let turn = it.index.memory.turn.as_ref();
+    turn.is_some_and(|turn| turn.run.is_some()) || is_unlooked(it)
+}
+
+/// A run has ended, and what it left is still to be looked at.
+pub(super) fn is_unlooked(it: &ReviewLoop) -> bool {
+    let ended = it.index.memory.turn.as_ref().and_then(|turn| turn.ended.as_ref());
+    it.place.git && ended.is_some_and(|ended| !ended.looked)
+}
+
+/// The git command that brings the owner's checkout back to the loop's branch; `None`: it is there.
+pub(super) fn way_back(it: &ReviewLoop) -> Option<String> {
+    let (anchor, checkout) = (it.index.memory.anchor.as_ref()?, it.index.checkout.as_ref()?);
+    match checkout.busy {
+        Some(Busy::Merge) => Some("git merge --abort".to_owned()),
+        Some(Busy::Rebase) => Some("git rebase --abort".to_owned()),
+        Some(Busy::CherryPick) => Some("git cherry-pick --abort".to_owned()),
+        Some(Busy::Revert) => Some("git revert --abort".to_owned()),
+        Some(Busy::Bisect) => Some("git bisect reset".to_owned()),
+        Some(Busy::IndexLock | Busy::HeadLock | Busy::BranchLock) | None => {
+            let elsewhere = checkout.branch.as_ref() != Some(&anchor.branch);
+            elsewhere.then(|| format!("git switch {}", anchor.branch))
+        }
+    }
 }
 
 /// Why the owner counts as away, in words.
@@ -22,6 +51,15 @@ pub(super) fn reason(it: &ReviewLoop) -> Option<String> {
 /// word.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
+fn is_locked(it: &ReviewLoop) -> bool {
+    it.index.checkout.as_ref().is_some_and(Checkout::is_locked)
+}
+
+/// The run's doing, or still to be judged as such: then there is no word of the owner being away.
+fn is_the_runs(it: &ReviewLoop) -> bool {
+    is_run_open(it) || it.index.memory.is_history_held()
+}
+
 /// How long until the owner counts as away for long enough to be told.
 pub(super) fn patience(it: &ReviewLoop, now: Now) -> Option<Duration> {
     let checkout = it.index.checkout.as_ref().filter(|checkout| checkout.is_locked())?;
@@ -32,6 +70,8 @@ pub(super) fn patience(it: &ReviewLoop, now: Now) -> Option<Duration> {
 pub(super) fn look(it: &ReviewLoop, now: Now) -> Option<Decision> {
     match (reason(it), &it.index.memory.away) {
         (Some(_), None) if patience(it, now).is_some() => None,
+        // A lock that stays is told in any case: nothing else would end the wait for it.
+        (Some(_), None) if !is_locked(it) && is_the_runs(it) => None,
         (Some(why), None) => Some(leave(it, &why)),
         (None, Some(_)) => Some(come_back(it)),
         (Some(_), Some(_)) => None,
@@ -65,10 +105,7 @@ fn check_history(it: &ReviewLoop) -> Option<Decision> {
     let anchor = memory.anchor.as_ref()?;
     let commit = anchor.commit.as_ref()?;
     let head = it.index.head()?;
-    if memory.is_held()
-        || memory.turn.as_ref().is_some_and(|turn| turn.run.is_some())
-        || head == commit
-    {
+    if memory.is_held() || is_run_open(it) || head == commit {
         return None;
     }
     if let Some((_, Query::Contains { .. }, fact)) = it.index.answer.as_deref()

@@ -46,7 +46,7 @@ const STATUSES: &[(&str, Status)] = &[
     ("superseded", Status::Superseded),
 ];
 const CATEGORIES: &[&str] = &["correctness", "reliability", "security", "quality", "test-coverage"];
-/// What a mandated step may not be asked about (spec 1 §3).
+/// Categories that a mandated step may not be given (spec 1 §3). A title that begins with one of them and a colon counts too.
 const SCOPE_WORDS: &[&str] = &["scope", "plan-alignment", "plan alignment"];
 
 impl ChangeRequest {
@@ -54,10 +54,11 @@ impl ChangeRequest {
         self.status == Status::Open
     }
 
-    /// It argues about what was to be done, not about how it was done.
+    /// It argues about what was to be done, not about how it was done. "OAuth scope is not checked" is about security.
     pub(super) fn is_about_scope(&self) -> bool {
         let (category, title) = (self.category.to_lowercase(), self.title.to_lowercase());
-        SCOPE_WORDS.iter().any(|word| category == *word || title.contains(word))
+        let label = title.split_once(':').map(|(label, _)| label.trim());
+        SCOPE_WORDS.iter().any(|word| category == *word || label == Some(*word))
     }
 
     pub(super) fn has_known_category(&self) -> bool {
@@ -127,7 +128,7 @@ impl Block<'_> {
         let parts = heading.split_once(':').filter(|(id, _)| is_id(id));
         let (id, title) = parts.ok_or_else(|| {
             let found = format!("heading `{}`", clip(heading, 60));
-            wrong(self.file, self.first, found, "### CR-NNN: <title>")
+            wrong(self.file, self.first, found, "a number, as in ### CR-001: <title>")
         })?;
         Ok((id.to_owned(), title.trim().to_owned()))
     }

@@ -1,14 +1,16 @@
 //! What the owner asks of the loop: begin, resume, adopt, restore, inject, stop. The same journal as everything else.
 
 use super::{
-    ReviewLoop, STATE,
-    memory::{Anchor, Hold, LoopState, Moving, Refusals, Turn, WayOut},
-    moving, steps,
+    ReviewLoop, STATE, away, leavings,
+    memory::{Anchor, Hold, LoopState, Moving, Opens, Refusals, Start, Turn, WayOut},
+    moving, owner_verbs, review, steps,
     table::{Holder, Phase},
+    takeover, turn,
 };
 use crate::model::{
-    Answer, Builder, Bytes, Command, Decision, Digest, Effect, Now, RelPath, Verb, clip,
+    Answer, Builder, Bytes, Command, Decision, Digest, Effect, Fact, Now, RelPath, Verb, clip,
 };
+use std::collections::BTreeMap;
 
 /// Answers the oldest command that is for us.
 pub(super) fn answer(it: &ReviewLoop, now: Now) -> Option<Decision> {
@@ -21,35 +23,57 @@ pub(super) fn answer(it: &ReviewLoop, now: Now) -> Option<Decision> {
         Verb::Inject => inject,
         Verb::Stop => stop,
         Verb::Trust => trust,
-        Verb::Ack | Verb::Do => not_ours,
+        Verb::Do => owner_verbs::run,
+        Verb::Ack => not_ours,
     };
     let (mut decision, answer) = match verb(it, command, now) {
         Ok((decision, text)) => (decision, Answer { accepted: true, text }),
-        Err(text) => (it.builder(), Answer { accepted: false, text }),
+        Err(No::Refused(text)) => (it.builder(), Answer { accepted: false, text }),
+        Err(No::NotYet(question)) => return Some(question),
     };
     decision.effect(Effect::Reply { command: command.id.clone(), answer });
     Some(decision.finish())
 }
 
 /// What to do and what to say, or why not.
-type Outcome = Result<(Builder, String), String>;
+pub(super) type Outcome = Result<(Builder, String), No>;
+
+/// Why a command is not carried out.
+pub(super) enum No {
+    Refused(String),
+    /// A question comes first; the command is looked at again with its answer.
+    NotYet(Decision),
+}
+
+impl From<String> for No {
+    fn from(text: String) -> Self {
+        Self::Refused(text)
+    }
+}
+
+impl From<&str> for No {
+    fn from(text: &str) -> Self {
+        Self::Refused(text.to_owned())
+    }
+}
 
 fn init(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
     let steps = match (command.arg("steps"), command.arg("plan")) {
         (Some(list), _) => steps::from_list(list)?,
         (None, Some(plan)) => steps::from_plan(plan)?,
-        (None, None) => return Err("no steps; give --steps 1,2,3 or --plan FILE".to_owned()),
+        (None, None) => return Err("no steps; give --steps 1,2,3 or --plan FILE".into()),
     };
     let memory = &it.index.memory;
     let running = memory.state.as_ref().filter(|state| state.phase != Phase::Complete);
     if let Some(state) = running {
-        return Err(format!("a loop is under way at step `{}`", state.current_step));
+        return Err(format!("a loop is under way at step `{}`", state.current_step).into());
     }
     let seen = it.index.whole(STATE).map(|file| file.digest.clone());
     if seen.is_some() && memory.state.is_none() {
         return Err(format!(
-            "`{STATE}` is here but not in our journal; `agency adopt` takes it over"
-        ));
+            "this repository already has a `{STATE}` that agency has not managed here; `agency adopt` continues it"
+        )
+        .into());
     }
     let anchor = anchor_here(it)?;
     let state = LoopState {
@@ -64,17 +88,60 @@ fn init(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
         escalations: Vec::new(),
         last_updated: now.wall,
     };
-    let text = format!("the loop begins at step `{}`", state.current_step);
+    let mut text = format!("the loop begins at step `{}`", state.current_step);
+    let start = start_here(it)?;
     let mut decision = it.builder();
+    if let Some((key, _, fact)) = it.index.answer.as_deref() {
+        decision.used(key.clone(), fact.clone());
+    }
+    text.push_str(&without_text(command.arg("plan"), &state.steps));
+    decision.forget("plan");
+    remember_plan(&mut decision, command.arg("plan"));
     write_state(&mut decision, &state, seen);
     decision.remember("refusals", Refusals::default());
-    decision.remember("turn", Turn::new(now.wall, it.limits.max_rounds));
+    decision.remember("turn", Turn { start, ..Turn::new(now.wall, it.limits.max_rounds) });
     remember_anchor(&mut decision, anchor);
+    review::take_as_known(it, &mut decision);
     Ok((decision, text))
 }
 
+/// The tree as the first turn finds it: what is dirty now is the owner's, what changes from now on is the turn's (LP-19).
+fn start_here(it: &ReviewLoop) -> Result<Option<Start>, No> {
+    const LABEL: &str = "loop-open";
+    if !it.place.git {
+        return Ok(None);
+    }
+    match leavings::answer(it, LABEL) {
+        None => Err(No::NotYet(leavings::ask_snapshot(it, LABEL.to_owned(), None))),
+        Some((_, Fact::Snapshot(snapshot))) => {
+            Ok(Some(turn::start_point(None, snapshot, Holder::Builder)))
+        }
+        // Git is held or broken: the first turn will say so.
+        Some(_) => Ok(None),
+    }
+}
+
+/// LP-32: each step's text counts as the owner gave it.
+pub(super) fn remember_plan(decision: &mut Builder, plan: Option<&str>) {
+    if let Some(plan) = plan {
+        let sections: BTreeMap<_, _> = steps::sections(plan).into_iter().collect();
+        decision.remember("plan", sections);
+    }
+}
+
+fn without_text(plan: Option<&str>, steps: &[String]) -> String {
+    let Some(plan) = plan else { return String::new() };
+    let sections: BTreeMap<_, _> = steps::sections(plan).into_iter().collect();
+    let missing: Vec<_> = steps.iter().filter(|step| !sections.contains_key(*step)).collect();
+    if missing.is_empty() {
+        return String::new();
+    }
+    let missing: Vec<_> = missing.iter().map(|step| format!("`## Step {step}`")).collect();
+    format!("; the plan has no {}", missing.join(", "))
+}
+
 /// Where the loop lives from now on. Without git there is nothing to remember.
-fn anchor_here(it: &ReviewLoop) -> Result<Option<Anchor>, String> {
+pub(super) fn anchor_here(it: &ReviewLoop) -> Result<Option<Anchor>, String> {
     if !it.place.git {
         return Ok(None);
     }
@@ -92,7 +159,7 @@ fn remember_anchor(decision: &mut Builder, anchor: Option<Anchor>) {
     }
 }
 
-fn write_state(decision: &mut Builder, state: &LoopState, seen: Option<Digest>) {
+pub(super) fn write_state(decision: &mut Builder, state: &LoopState, seen: Option<Digest>) {
     let (path, bytes) = (RelPath::fixed(STATE), Bytes(state.to_bytes()));
     decision.effect(Effect::Replace { path, bytes, seen });
     decision.remember("state", state);
@@ -100,18 +167,22 @@ fn write_state(decision: &mut Builder, state: &LoopState, seen: Option<Digest>) 
 
 fn resume(it: &ReviewLoop, _: &Command, _: Now) -> Outcome {
     let memory = &it.index.memory;
-    if let Some(hold) = memory.holds.iter().find(|hold| hold.way_out != WayOut::Resume) {
+    let resumes = |way_out| matches!(way_out, WayOut::Resume | WayOut::AcceptHistory);
+    if let Some(hold) = memory.holds.iter().find(|hold| !resumes(hold.way_out)) {
         let way = match hold.way_out {
             WayOut::AdoptOrRestore => "`agency adopt` or `agency loop restore`",
             WayOut::Trust => "`agency trust`",
-            WayOut::Adopt | WayOut::Resume => "`agency adopt`",
+            WayOut::Adopt | WayOut::Resume | WayOut::AcceptHistory => "`agency adopt`",
         };
-        return Err(format!("{}; {way} ends this", hold.summary));
+        return Err(format!("{}; {way} ends this", hold.summary).into());
     }
     if !memory.is_held() {
-        return Err("the loop is not held".to_owned());
+        return Err("the loop is not held".into());
     }
     let mut decision = it.builder();
+    if memory.is_history_held() {
+        accept_history(it, &mut decision)?;
+    }
     let text = release(it, &mut decision, "the owner resumed");
     decision.remember("refusals", Refusals { in_a_row: 0, ..memory.refusals.clone() });
     decision.forget("spent");
@@ -121,6 +192,27 @@ fn resume(it: &ReviewLoop, _: &Command, _: Now) -> Outcome {
     }
     decision.announce("resume", &text);
     Ok((decision, text))
+}
+
+/// LP-20: the loop goes on from the history as it is now. The run may have moved our state file with it.
+fn accept_history(it: &ReviewLoop, decision: &mut Builder) -> Result<(), No> {
+    if let (Some(git), Some(why)) = (away::way_back(it), away::reason(it)) {
+        return Err(format!("{why}; first: {git}").into());
+    }
+    remember_anchor(decision, anchor_here(it)?);
+    write_back(it, decision);
+    review::take_as_known(it, decision);
+    Ok(())
+}
+
+/// Our state, where something else lies in its place; what lies there is kept.
+pub(super) fn write_back(it: &ReviewLoop, decision: &mut Builder) {
+    let memory = &it.index.memory;
+    let here = it.index.whole(STATE).map(|file| &file.digest);
+    let ours = memory.state_file.as_ref().map(|file| &file.digest);
+    if let Some(state) = memory.state.as_ref().filter(|_| here != ours) {
+        write_state(decision, state, None);
+    }
 }
 
 /// All tries again, as many rounds again, and another look at what the last run left.
@@ -146,7 +238,7 @@ fn trust(it: &ReviewLoop, _: &Command, _: Now) -> Outcome {
 }
 
 /// Ends all holds but those on git, which end when it is trusted; the causes' epoch is over.
-fn release(it: &ReviewLoop, decision: &mut Builder, how: &str) -> String {
+pub(super) fn release(it: &ReviewLoop, decision: &mut Builder, how: &str) -> String {
     release_those(it, decision, how, |hold| hold.way_out != WayOut::Trust)
 }
 
@@ -173,28 +265,31 @@ fn release_those(
 }
 
 /// The repository is right: its state file and its history are taken as they are.
-fn adopt(it: &ReviewLoop, _: &Command, now: Now) -> Outcome {
+fn adopt(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
     let memory = &it.index.memory;
     let asked = memory
         .holds
         .iter()
         .any(|hold| matches!(hold.way_out, WayOut::Adopt | WayOut::AdoptOrRestore));
     if memory.state.is_some() && !asked {
-        return Err("there is nothing to adopt: our journal knows this loop".to_owned());
+        return Err("there is nothing to adopt: our journal knows this loop".into());
     }
     let file = it.index.whole(STATE).ok_or_else(|| format!("there is no readable `{STATE}`"))?;
-    let state = LoopState::from_bytes(&file.bytes).map_err(|why| format!("`{STATE}`: {why}"))?;
-    if !state.steps.iter().all(|step| steps::is_step(step))
-        || !state.steps.contains(&state.current_step)
-    {
-        let step = clip(&state.current_step, 40);
-        return Err(format!("`{STATE}`: currentStep `{step}` is not one of its steps"));
-    }
+    let list = match (command.arg("steps"), command.arg("plan")) {
+        (Some(list), _) => Some(steps::from_list(list)?),
+        (None, Some(plan)) => Some(steps::from_plan(plan)?),
+        (None, None) => None,
+    };
+    let state = takeover::read(&file.bytes, list, now.wall)?;
     let anchor = anchor_here(it)?;
     let mut decision = it.builder();
-    write_state(&mut decision, &state, Some(file.digest.clone()));
+    // Their bytes are kept where ours are others.
+    let seen = Some(file.digest.clone()).filter(|_| *file.bytes == *state.to_bytes());
+    write_state(&mut decision, &state, seen);
+    remember_plan(&mut decision, command.arg("plan"));
     begin_turn(it, &mut decision, &state, now);
     remember_anchor(&mut decision, anchor);
+    review::take_as_known(it, &mut decision);
     let text = release(it, &mut decision, "the owner adopted the repository as it is");
     decision.announce("adopt", &text);
     Ok((decision, text))
@@ -209,6 +304,7 @@ fn restore(it: &ReviewLoop, _: &Command, now: Now) -> Outcome {
     write_state(&mut decision, state, seen);
     begin_turn(it, &mut decision, state, now);
     remember_anchor(&mut decision, anchor);
+    review::take_as_known(it, &mut decision);
     let text = release(it, &mut decision, "the owner restored our state");
     decision.announce("restore", &text);
     Ok((decision, text))
@@ -218,8 +314,38 @@ fn begin_turn(it: &ReviewLoop, decision: &mut Builder, state: &LoopState, now: N
     if state.phase == Phase::Complete {
         decision.forget("turn");
     } else {
-        decision
-            .remember("turn", Turn::new(now.wall, state.current_round - 1 + it.limits.max_rounds));
+        let round_limit = state.current_round.max(1) - 1 + it.limits.max_rounds;
+        let mut turn = Turn::new(now.wall, round_limit);
+        // What the runs of the same turn left is still theirs, and not somebody's unfinished work.
+        let place =
+            |state: &LoopState| (state.current_step.clone(), state.phase, state.active_agent);
+        let same = it.index.memory.state.as_ref().is_some_and(|old| place(old) == place(state));
+        if let Some(old) = it.index.memory.turn.as_ref().filter(|_| same) {
+            (turn.start, turn.left) = (old.start.clone(), old.left.clone());
+            turn.look_again = turn.left.is_some();
+        }
+        decision.remember("turn", turn);
+    }
+}
+
+/// Why, which the owner must say.
+pub(super) fn reason(command: &Command) -> Result<&str, No> {
+    let reason = command.arg("reason").filter(|reason| !reason.trim().is_empty());
+    Ok(reason.ok_or("a reason is required: --reason TEXT")?)
+}
+
+/// An earlier command's transition is committed first: without a daemon it waits in the journal. One that cannot be
+/// committed now (git is held, HEAD is elsewhere) gives way.
+pub(super) fn finish_move(it: &ReviewLoop, now: Now) -> Result<(), No> {
+    let pending = it.index.memory.moving.is_some().then(|| moving::go_on(it, now)).flatten();
+    pending.map_or(Ok(()), |decision| Err(No::NotYet(decision)))
+}
+
+pub(super) fn no_live_run(it: &ReviewLoop) -> Result<(), No> {
+    let turn = it.index.memory.turn.as_ref();
+    match turn.and_then(|turn| turn.run.as_ref()) {
+        Some(running) => Err(format!("a run is alive; first: agency stop {}", running.run).into()),
+        None => Ok(()),
     }
 }
 
@@ -227,8 +353,7 @@ fn begin_turn(it: &ReviewLoop, decision: &mut Builder, state: &LoopState, now: N
 fn inject(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
     let memory = &it.index.memory;
     let state = memory.state.as_ref().ok_or("there is no loop here")?;
-    let reason = command.arg("reason").filter(|reason| !reason.trim().is_empty());
-    let reason = reason.ok_or("a reason is required: --reason TEXT")?;
+    let reason = self::reason(command)?;
     let mut next = state.clone();
     if let Some(step) = command.arg("step") {
         let known = state.steps.iter().any(|known| known == step);
@@ -244,13 +369,14 @@ fn inject(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
         next.active_agent =
             Holder::parse(turn).ok_or_else(|| format!("`{}` is not an agent", clip(turn, 40)))?;
     }
-    if memory.turn.as_ref().is_some_and(|turn| turn.run.is_some()) {
-        return Err("a run is alive; `agency stop RUN` first".to_owned());
-    }
+    no_live_run(it)?;
+    finish_move(it, now)?;
     anchor_here(it)?;
     next.current_round = 1;
     next.status = "injected".to_owned();
-    let state = moving::record(it, state, next, "inject", &command.by, now);
+    let mut state = moving::record(it, state, next, "inject", &command.by, now);
+    // They are resolved in this very decision.
+    state.escalations = Vec::new();
     let moving = Moving {
         at: now.wall,
         row: "inject".to_owned(),
@@ -259,6 +385,7 @@ fn inject(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
         action: "injected".to_owned(),
         take: Vec::new(),
         settled: false,
+        opens: Opens::Turn,
     };
     let mut decision = it.builder();
     decision.remember("moving", moving);
@@ -269,7 +396,7 @@ fn inject(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
 }
 
 fn not_ours(_: &ReviewLoop, _: &Command, _: Now) -> Outcome {
-    Err("that is not the loop's to do".to_owned())
+    Err("that is not the loop's to do".into())
 }
 
 fn stop(it: &ReviewLoop, command: &Command, _: Now) -> Outcome {

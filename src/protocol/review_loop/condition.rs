@@ -1,16 +1,18 @@
 //! What the loop does right now, or why it does nothing (DM-16). It decides nothing.
 
 use super::{
-    ReviewLoop, STATE, away,
-    memory::{Checks, Hold, LoopState, Running, Turn, WayOut},
+    ReviewLoop, STATE, away, hold,
+    memory::{Checks, LoopState, Running, Turn},
+    owner_verbs,
     table::Phase,
+    takeover,
 };
-use crate::model::{Condition, FileState, LiveRun, Now, Work, clip, clock_time};
+use crate::model::{BOM, Condition, FileState, LiveRun, Now, Work, clip, clock_time};
 
 pub(super) fn condition(it: &ReviewLoop, now: Now) -> Condition {
     let memory = &it.index.memory;
     if let Some(hold) = memory.holds.first() {
-        return held(hold);
+        return Condition::held(&hold.summary, hold::command(it, hold.way_out));
     }
     match &memory.state {
         Some(state) => of_loop(it, state, now),
@@ -21,24 +23,27 @@ pub(super) fn condition(it: &ReviewLoop, now: Now) -> Condition {
     }
 }
 
-fn held(hold: &Hold) -> Condition {
-    let resolve = match hold.way_out {
-        WayOut::Resume => "agency resume",
-        WayOut::AdoptOrRestore => "agency adopt (or: agency loop restore)",
-        WayOut::Adopt => "agency adopt",
-        WayOut::Trust => "agency trust",
-    };
-    Condition::held(&hold.summary, resolve)
-}
-
 fn without_loop(it: &ReviewLoop) -> Condition {
     match it.index.file(STATE) {
         Some(FileState::Unreadable(odd)) => Condition::frozen(
             format!("`{STATE}` cannot be read: it is {}", odd.found),
             format!("replace `{STATE}` by {}, then: agency adopt", odd.wanted),
         ),
-        Some(FileState::Whole(_)) => Condition::step(format!("looking at `{STATE}`")),
+        Some(FileState::Whole(file)) => match takeover::check(&file.bytes) {
+            Ok(()) => Condition::step(format!("looking at `{STATE}`")),
+            Err(why) => Condition::frozen(
+                format!("`{STATE}` cannot be read: {}", unreadable(&file.bytes, why)),
+                format!("put `{STATE}` right, or move it away and begin anew: agency loop init"),
+            ),
+        },
         Some(FileState::Absent) | None => Condition::idle("no loop; `agency loop init` begins one"),
+    }
+}
+
+fn unreadable(bytes: &[u8], why: String) -> String {
+    match bytes.starts_with(BOM) {
+        true => "it begins with a byte-order mark; write it without one".to_owned(),
+        false => why,
     }
 }
 
@@ -108,6 +113,9 @@ fn complete(it: &ReviewLoop, state: &LoopState, now: Now) -> Condition {
             at,
         ),
         None if push.is_some() => Condition::step("pushing the last step"),
+        None if state.status == owner_verbs::ENDED => {
+            Condition::done(format!("the owner ended the loop at step {}", state.current_step))
+        }
         None => Condition::done(format!("all {} steps are complete", state.steps_complete.len())),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     ReviewLoop, away, command, condition, failure as failures, flag, gates, hold, leavings,
-    memory::Turn, moving, push, review, tamper, turn,
+    memory::Turn, moving, open_list, overreach, push, review, takeover, tamper, turn,
 };
 use crate::model::{Builder, Deadline, Decision, Effect, FailureKind, Moment, Now};
 
@@ -20,15 +20,16 @@ pub(super) fn decide(it: &ReviewLoop, now: Now) -> Decision {
 
 /// The first duty that has something to do is the decision.
 fn duties(it: &ReviewLoop, now: Now) -> Decision {
-    let duties: [fn(&ReviewLoop, Now) -> Option<Decision>; 12] = [
+    let duties: [fn(&ReviewLoop, Now) -> Option<Decision>; 13] = [
+        turn::note_end,
         command::answer,
         unknown_state,
         failure,
-        turn::note_end,
         gates::note_end,
         away::look,
         tamper::repair,
         review::watch_files,
+        open_list::write,
         moving::go_on,
         push::due,
         turn::give_back,
@@ -44,14 +45,15 @@ fn on_the_move(it: &ReviewLoop, now: Now) -> Option<Decision> {
     let memory = &it.index.memory;
     let turn = memory.turn.as_ref()?;
     if away::is_away(it) {
-        return None;
+        return leavings::look_while_away(it, turn);
     }
     if memory.is_held() {
         return leavings::look_while_held(it, turn);
     }
-    let duties: [TurnDuty; 5] = [
+    let duties: [TurnDuty; 6] = [
         moving::turn_away,
         leavings::look_at_what_is_left,
+        overreach::put_back,
         moving::judge,
         failures::try_again,
         turn::begin,
@@ -65,7 +67,9 @@ fn unknown_state(it: &ReviewLoop, _: Now) -> Option<Decision> {
     if memory.state.is_some() || memory.is_held() {
         return None;
     }
-    it.index.whole(super::STATE)?;
+    // A file that cannot be read can neither be adopted: the condition says what is wrong with it.
+    let file = it.index.whole(super::STATE)?;
+    takeover::check(&file.bytes).ok()?;
     let mut decision = it.builder();
     hold::hold(it, &mut decision, hold::unknown_state(it));
     Some(decision.finish())

@@ -8,12 +8,11 @@ use super::{
     turn::seat,
 };
 use crate::model::{
-    Builder, Decision, Digest, Effect, Event, Failure, Moment, Now, Outcome, RunId, Spawn,
+    Builder, Decision, Digest, Effect, Event, Failure, Fate, Moment, Now, Outcome, RunId, Runner,
+    Spawn, fate,
 };
 use std::time::Duration;
 
-/// How long a usage limit without a known end parks a turn.
-const LIMIT_WAIT: Duration = Duration::from_secs(15 * 60);
 const DEFAULT_TRIES: (u32, Duration) = (2, Duration::from_secs(30));
 
 /// A run has ended and left no flag: try again, wait, or ask.
@@ -21,25 +20,22 @@ pub(super) fn try_again(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decisi
     let ended = turn.ended.as_ref()?;
     let mut next = Turn { ended: None, refused: false, ..turn.clone() };
     let mut decision = it.builder();
-    let reason = match &ended.outcome {
-        Outcome::UsageLimit { until } => {
-            let wait =
-                until.and_then(|until| (until - now.wall).to_std().ok()).unwrap_or(LIMIT_WAIT);
-            pause(it, ended, &mut next, Moment::after(now, wait));
+    let holder = it.index.memory.state.as_ref().map(|state| state.active_agent);
+    let agent = holder.map_or("the agent", Holder::word);
+    let (_, backoff) = holder.map_or(DEFAULT_TRIES, |holder| tries(it, holder));
+    let runner = Runner { protocol: super::NAME, agent, backoff };
+    let reason = match (fate(&ended.outcome, runner, turn.outage.as_ref(), now), &ended.outcome) {
+        (Fate::Park(park), _) => {
+            (next.not_before, next.paused) = (Some(park.until), park.words);
+            next.outage = park.outage;
+            decision.effects(park.tell);
             None
         }
-        Outcome::Stopped { why } if !turn.refused => {
+        (Fate::Ask { rule, summary }, _) => Some(failed(rule, ended, summary)),
+        (Fate::Count, Outcome::Stopped { why }) if !turn.refused => {
             Some(failed("SU-03", ended, format!("`{}` was stopped: {why}", ended.run)))
         }
-        Outcome::Auth { .. } | Outcome::Denied { .. } => {
-            let summary = format!("`{}` {}", ended.run, ended.outcome.sentence());
-            Some(failed("SU-05", ended, summary))
-        }
-        Outcome::Ok
-        | Outcome::Crash { .. }
-        | Outcome::Timeout { .. }
-        | Outcome::Stopped { .. }
-        | Outcome::Lost => count_failure(it, turn, ended, &mut next, &mut decision, now),
+        (Fate::Count, _) => count_failure(it, turn, ended, &mut next, &mut decision, now),
     };
     decision.remember("turn", next);
     if let Some(reason) = reason {
@@ -53,6 +49,11 @@ fn pause(it: &ReviewLoop, ended: &Ended, next: &mut Turn, until: Moment) {
     let holder = it.index.memory.state.as_ref().map(|state| state.active_agent);
     next.paused = ended.outcome.pause(holder.map_or("the agent", Holder::word), until);
     next.not_before = Some(until);
+}
+
+/// How often its agent is tried again, and the first pause.
+fn tries(it: &ReviewLoop, holder: Holder) -> (u32, Duration) {
+    *it.limits.tries.get(&seat(holder)).unwrap_or(&DEFAULT_TRIES)
 }
 
 /// SU-06: a bounded number of tries, each later than the one before.
@@ -71,7 +72,7 @@ fn count_failure(
     if ended.outcome == Outcome::Ok {
         decision.effect(Effect::Log(Event::no_artifact(&ended.run, seat(holder))));
     }
-    let (retries, backoff) = *it.limits.tries.get(&seat(holder)).unwrap_or(&DEFAULT_TRIES);
+    let (retries, backoff) = tries(it, holder);
     next.failures += 1;
     if next.failures <= retries {
         let wait = backoff * 2_u32.saturating_pow(next.failures - 1);
@@ -115,6 +116,7 @@ pub(super) fn spawn_failed(
         at: now.wall,
         tail: failure.said.clone(),
         looked: false,
+        began: None,
     });
     let mut decision = it.builder();
     decision.remember("turn", turn);

@@ -1,8 +1,8 @@
 //! The flag: bytes → a typed flag, and its judgement. It changes nothing and knows no files but the one it is given.
 
 use super::table::{self, Holder, Phase, Row, Said};
-use crate::model::{Rejection, RelPath, Timestamp, clip};
-use chrono::{DateTime, Timelike};
+use crate::model::{Rejection, RelPath, Timestamp, clip, without_bom};
+use chrono::DateTime;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
@@ -10,6 +10,12 @@ pub(super) const PATH: &str = ".agent-status.json";
 
 /// SPEC GAP: §2 says nothing about clocks that run ahead; LP-06 allows two minutes.
 const FUTURE_MAX: Duration = Duration::from_secs(120);
+
+/// File systems stamp a write by a coarser clock than ours: by a few milliseconds, some by up to 2 s.
+const WRITE_SLACK: Duration = Duration::from_secs(2);
+
+/// `nextAgent` of a flag that asks for the owner (AutomationProtocol 2.1).
+const ESCALATE: &str = "escalate";
 
 /// What a flag says. Everything in it is a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +25,8 @@ pub(super) struct Flag {
     pub(super) status: String,
     pub(super) next_agent: String,
     pub(super) timestamp: Timestamp,
+    /// Why the agent cannot go on; only with the status `blocked`.
+    pub(super) blocker: Option<String>,
 }
 
 /// What the judge must know beside the flag.
@@ -28,6 +36,8 @@ pub(super) struct Bench<'a> {
     pub(super) phase: Phase,
     pub(super) holder: Holder,
     pub(super) turn_opened: Timestamp,
+    /// When the file was written, by its own stamp.
+    pub(super) written: Timestamp,
     pub(super) age_max: Duration,
     /// Against which moment the age counts; `None` while the run that may have written it lives.
     pub(super) age_at: Option<Timestamp>,
@@ -42,14 +52,16 @@ pub(super) enum Verdict {
     Refuse(Rejection),
     /// A known status where the table has no row (LP-03): the owner must look.
     Forbidden(Rejection),
+    /// The agent needs something that only the owner can give (LP-35).
+    Blocked(String),
 }
 
 /// LP-04: all five fields, non-empty strings; others are ignored.
 pub(super) fn parse(bytes: &[u8]) -> Result<Flag, Rejection> {
     let file = RelPath::fixed(PATH);
     let wrong = |found: String, wanted: &str| Rejection::new("LP-04", &file, found, wanted);
-    let text = std::str::from_utf8(bytes)
-        .map_err(|_| wrong("bytes that are not UTF-8".to_owned(), "JSON in UTF-8"))?;
+    let text = std::str::from_utf8(without_bom(bytes))
+        .map_err(|_| wrong(not_utf8(bytes), "JSON in UTF-8"))?;
     let fields = read_object(text).map_err(|(line, found)| {
         wrong(found, "one JSON object with each key once").at_line(line)
     })?;
@@ -66,7 +78,15 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Flag, Rejection> {
         status: field("status")?,
         next_agent: field("nextAgent")?,
         timestamp: timestamp.to_utc(),
+        blocker: fields.get("blocker").and_then(Value::as_str).map(str::to_owned),
     })
+}
+
+fn not_utf8(bytes: &[u8]) -> String {
+    match bytes {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "UTF-16 with a byte-order mark".to_owned(),
+        _ => "bytes that are not UTF-8".to_owned(),
+    }
 }
 
 /// A JSON object whose keys are unique; serde_json alone would keep the last of two. Depth is bounded by the parser (128).
@@ -96,7 +116,19 @@ fn read_object(text: &str) -> Result<Map<String, Value>, (u64, String)> {
     }
     serde_json::from_str::<Unique>(text)
         .map(|unique| unique.0)
-        .map_err(|error| (error.line() as u64, clip(&error.to_string(), 120)))
+        .map_err(|error| (error.line() as u64, not_json(&error)))
+}
+
+/// What people can act on: the key that is there twice, or where the JSON ends to be JSON.
+fn not_json(error: &serde_json::Error) -> String {
+    match error.classify() {
+        serde_json::error::Category::Data => clip(&error.to_string(), 120),
+        serde_json::error::Category::Syntax
+        | serde_json::error::Category::Eof
+        | serde_json::error::Category::Io => {
+            format!("not JSON (line {}, column {})", error.line(), error.column())
+        }
+    }
 }
 
 fn string_field(fields: &Map<String, Value>, name: &str) -> Result<String, (String, String)> {
@@ -113,9 +145,11 @@ fn string_field(fields: &Map<String, Value>, name: &str) -> Result<String, (Stri
 
 /// Judges a flag against the state of the loop, in the order in which the answers help the agent most.
 pub(super) fn judge(flag: &Flag, bench: &Bench<'_>) -> Verdict {
-    match check_claims(flag, bench).and_then(|said| check_times(flag, bench).map(|()| said)) {
+    let claims = check_claims(flag, bench);
+    match claims.and_then(|said| check_times(flag, bench).map(|()| said)) {
         Err(rejection) => Verdict::Refuse(rejection),
-        Ok(said) => match table::find(bench.phase, bench.holder, said) {
+        Ok(FlagStatus::Blocked) => check_blocked(flag),
+        Ok(FlagStatus::Said(said)) => match table::find(bench.phase, bench.holder, said) {
             Some(row) => {
                 check_next(flag, row).map_or_else(Verdict::Refuse, |()| Verdict::Accept(row))
             }
@@ -124,7 +158,27 @@ pub(super) fn judge(flag: &Flag, bench: &Bench<'_>) -> Verdict {
     }
 }
 
-fn check_claims(flag: &Flag, bench: &Bench<'_>) -> Result<Said, Rejection> {
+/// The words of a flag's `status`.
+enum FlagStatus {
+    Said(Said),
+    Blocked,
+}
+
+impl FlagStatus {
+    /// The words of this protocol, and those that AutomationProtocol up to 2.1 has for the same (LP-35).
+    fn parse(word: &str) -> Option<Self> {
+        let said = match word {
+            "blocked" => return Some(Self::Blocked),
+            "not-approved" | "conditional" | "needs-revision" => Said::Reviewed,
+            "revision-approved" => Said::Approved,
+            "verified" => Said::VerifiedClean,
+            word => return Said::parse(word).map(Self::Said),
+        };
+        Some(Self::Said(said))
+    }
+}
+
+fn check_claims(flag: &Flag, bench: &Bench<'_>) -> Result<FlagStatus, Rejection> {
     if flag.step != bench.step {
         let found = format!("step `{}`", clip(&flag.step, 40));
         return Err(refusal("LP-05", found, &format!("the loop's step `{}`", bench.step)));
@@ -133,7 +187,7 @@ fn check_claims(flag: &Flag, bench: &Bench<'_>) -> Result<Said, Rejection> {
         let found = format!("agent `{}`", clip(&flag.agent, 40));
         return Err(refusal("LP-08", found, &format!("the turn holder `{}`", bench.holder.word())));
     }
-    Said::parse(&flag.status).ok_or_else(|| {
+    FlagStatus::parse(&flag.status).ok_or_else(|| {
         let found = format!("status `{}`", clip(&flag.status, 40));
         refusal("LP-07", found, &format!("one of {}", allowed_words(bench)))
     })
@@ -144,22 +198,36 @@ fn check_times(flag: &Flag, bench: &Bench<'_>) -> Result<(), Rejection> {
     if flag.timestamp > bench.seen + FUTURE_MAX {
         return Err(refusal("LP-06", stamp(), "a time at most 2 min in the future"));
     }
-    // Agents write whole seconds, so a turn that opened within that second is not older than the flag.
-    if flag.timestamp < bench.turn_opened.with_nanosecond(0).unwrap_or(bench.turn_opened) {
-        let opened = bench.turn_opened.format("%Y-%m-%dT%H:%M:%SZ");
-        return Err(refusal(
-            "LP-28",
-            stamp(),
-            &format!("a time after this turn began at {opened}"),
-        ));
+    // LP-28: agents guess the time that they claim, so only the file's own stamp shows a flag of an earlier turn.
+    if bench.written + WRITE_SLACK < bench.turn_opened {
+        let time = |at: Timestamp| at.format("%Y-%m-%dT%H:%M:%SZ");
+        let found = format!("a file written at {}", time(bench.written));
+        let wanted = format!("one written after this turn began at {}", time(bench.turn_opened));
+        return Err(refusal("LP-28", found, &wanted));
     }
     let age = bench.age_at.and_then(|at| (at - flag.timestamp).to_std().ok()).unwrap_or_default();
     if age > bench.age_max {
-        let minutes = age.as_secs() / 60;
-        let wanted = format!("at most {} min old", bench.age_max.as_secs() / 60);
-        return Err(refusal("LP-06", format!("{}, {minutes} min old", stamp()), &wanted));
+        let found = format!("{}, {} old", stamp(), duration(age));
+        return Err(refusal("LP-06", found, &format!("at most {} old", duration(bench.age_max))));
     }
     Ok(())
+}
+
+/// Whole minutes; seconds below one minute.
+fn duration(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
+    }
+}
+
+fn check_blocked(flag: &Flag) -> Verdict {
+    if flag.next_agent != ESCALATE && Holder::parse(&flag.next_agent).is_none() {
+        let found = format!("nextAgent `{}`", clip(&flag.next_agent, 40));
+        return Verdict::Refuse(refusal("LP-07", found, ESCALATE));
+    }
+    let blocker = flag.blocker.as_deref().map(str::trim).filter(|text| !text.is_empty());
+    Verdict::Blocked(blocker.map_or("it gives no reason".to_owned(), |text| clip(text, 400)))
 }
 
 fn check_next(flag: &Flag, row: &Row) -> Result<(), Rejection> {
@@ -169,7 +237,7 @@ fn check_next(flag: &Flag, row: &Row) -> Result<(), Rejection> {
         // SPEC GAP: §1 has no next agent after `verified-clean`; upstream prompts write `advance` (LP-07).
         None => named.is_some() || flag.next_agent == "advance",
     };
-    let wanted = row.next_agent().map_or("claude-code, codex or advance", Holder::word);
+    let wanted = row.next_agent().map_or("claude-code or codex", Holder::word);
     let found = format!("nextAgent `{}`", clip(&flag.next_agent, 40));
     if right { Ok(()) } else { Err(refusal("LP-07", found, wanted)) }
 }

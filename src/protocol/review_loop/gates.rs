@@ -187,6 +187,8 @@ fn noted(it: &ReviewLoop, end: &RunEnd) -> Option<Decision> {
         | Outcome::Timeout { .. }
         | Outcome::Stopped { .. }
         | Outcome::UsageLimit { .. }
+        | Outcome::Provider { .. }
+        | Outcome::NotFound { .. }
         | Outcome::Auth { .. }
         | Outcome::Denied { .. }) => {
             let output = clip_start(&end.tail);

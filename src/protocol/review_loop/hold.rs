@@ -1,8 +1,9 @@
 //! What the owner hears, and why the loop waits for them. It sends nothing.
 
 use super::{
-    ReviewLoop,
+    ReviewLoop, away,
     memory::{Hold, WayOut},
+    takeover,
 };
 use crate::model::{
     Builder, Cause, Effect, Escalation, Fact, Failure, FailureKind, RuleId, Severity, clip,
@@ -35,18 +36,15 @@ impl Reason {
     }
 
     fn escalation(self, it: &ReviewLoop, severity: Severity, holds: bool) -> Escalation {
-        let resolve = match (holds, self.way_out) {
-            (false, _) => "nothing; `agency escalations` lists it".to_owned(),
-            (true, WayOut::Resume) => "agency resume".to_owned(),
-            (true, WayOut::AdoptOrRestore) => {
-                "agency adopt (the repository is right) or agency loop restore (our journal is right)".to_owned()
-            }
-            (true, WayOut::Adopt) => "agency adopt".to_owned(),
-            (true, WayOut::Trust) => "agency trust".to_owned(),
+        let resolve = if holds {
+            command(it, self.way_out)
+        } else {
+            let id = cause(it, self.rule, &self.subject).id(&it.place.repo);
+            format!("nothing to do; `agency ack {id}` closes it")
         };
         let options: &[&str] = match (holds, self.way_out) {
             (false, _) => &[],
-            (true, WayOut::Resume) => &["resume"],
+            (true, WayOut::Resume | WayOut::AcceptHistory) => &["resume"],
             (true, WayOut::AdoptOrRestore) => &["adopt", "restore"],
             (true, WayOut::Adopt) => &["adopt"],
             (true, WayOut::Trust) => &["trust"],
@@ -64,6 +62,26 @@ impl Reason {
             evidence: self.evidence,
             everywhere: false,
         }
+    }
+}
+
+/// What the owner types to let the loop go on, as the repository is now.
+pub(super) fn command(it: &ReviewLoop, way_out: WayOut) -> String {
+    match way_out {
+        WayOut::Resume => "agency resume".to_owned(),
+        WayOut::AcceptHistory => match away::way_back(it) {
+            Some(git) => format!("{git} && agency resume"),
+            None => "agency resume".to_owned(),
+        },
+        WayOut::AdoptOrRestore => {
+            "agency adopt (the repository is right) or agency loop restore (our journal is right)"
+                .to_owned()
+        }
+        WayOut::Adopt => it
+            .index
+            .whole(super::STATE)
+            .map_or("agency adopt".to_owned(), |file| takeover::command(&file.bytes)),
+        WayOut::Trust => "agency trust".to_owned(),
     }
 }
 
@@ -101,11 +119,14 @@ pub(super) fn unknown_state(it: &ReviewLoop) -> Reason {
     let mut reason = Reason::new(
         "DM-13",
         super::STATE,
-        "a review loop is here that this machine's journal does not know".to_owned(),
+        format!(
+            "this repository already has a review loop (`{}`) that agency has not managed here",
+            super::STATE
+        ),
     );
     reason.what = format!(
-        "`{}` exists, but there is no journal for this repository on this machine: it is a clone, a copy, \
-         or it was run by another box.",
+        "`{}` exists, but this machine has no journal for this repository: it is a clone, a copy, \
+         or another machine or another script ran the loop.",
         super::STATE
     );
     reason.evidence =

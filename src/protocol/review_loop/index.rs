@@ -3,7 +3,7 @@
 use super::memory::Memory;
 use crate::model::{
     Checkout, Command, CommitId, Effect, Fact, Failure, FileSeen, FileState, Key, Query, RelPath,
-    RunEnd, RunEvent, TreeRef, Wake, WholeFile,
+    RunEnd, RunEvent, TreeRef, Wake, WholeFile, without_bom,
 };
 use std::collections::BTreeMap;
 
@@ -187,6 +187,8 @@ impl Index {
 
     /// Text of a file, lossy: only ever quoted, never judged.
     pub(super) fn text(&self, path: &'static str) -> Option<String> {
-        self.whole(path).map(|file| String::from_utf8_lossy(&file.bytes).into_owned())
+        let text =
+            |file: &WholeFile| String::from_utf8_lossy(without_bom(&file.bytes)).into_owned();
+        self.whole(path).map(text)
     }
 }

@@ -1,12 +1,12 @@
 //! What a run left in the tree: looked at when it has ended, and once more after a hold. Nothing here starts or judges.
 
 use super::{
-    ReviewLoop, flag,
-    hold::{self, Reason},
+    ReviewLoop, away, command, flag, history, hold,
     memory::{Ended, Left, Start, Turn},
+    overreach, turn,
 };
 use crate::model::{
-    Change, Decision, Effect, Fact, FileState, Key, Now, Query, Snapshot, TreeId, TreeRef,
+    Change, Checkout, Decision, Effect, Fact, FileState, Key, Now, Query, Snapshot, TreeId, TreeRef,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,7 @@ pub(super) fn look_at_what_is_left(it: &ReviewLoop, turn: &Turn, _: Now) -> Opti
     }
     match (&turn.ended, &turn.left) {
         (Some(ended), _) if !ended.looked => Some(first_look(it, turn, ended)),
+        (None, None) => look_at_hand_work(it, turn),
         (_, Some(left)) if turn.look_again || is_outdated(it, turn, left) => {
             Some(second_look(it, turn, left))
         }
@@ -26,13 +27,47 @@ pub(super) fn look_at_what_is_left(it: &ReviewLoop, turn: &Turn, _: Now) -> Opti
 
 /// A run may end while the loop is held. What it left is noted at once: what the owner does from then on is the owner's.
 pub(super) fn look_while_held(it: &ReviewLoop, turn: &Turn) -> Option<Decision> {
-    let ended = turn.ended.as_ref().filter(|ended| !ended.looked)?;
     let readable = !matches!(it.index.file(flag::PATH), Some(FileState::Unreadable(_)));
     // A hold that began with a look that failed must not ask for the same again and again.
     let memory = &it.index.memory;
     let failed = memory.holds.iter().any(|hold| hold.cause.rule.as_str() == "DM-10");
     let can = !failed && !memory.is_git_held();
-    (it.place.git && turn.run.is_none() && readable && can).then(|| first_look(it, turn, ended))
+    if !(it.place.git && turn.run.is_none() && readable && can) {
+        return None;
+    }
+    match &turn.ended {
+        Some(ended) if !ended.looked => Some(first_look(it, turn, ended)),
+        Some(_) => None,
+        None => opening_look(it, turn),
+    }
+}
+
+/// A turn that opens while the loop is held may be worked by hand: what is dirty now is not its work (LP-19).
+fn opening_look(it: &ReviewLoop, turn: &Turn) -> Option<Decision> {
+    let has_flag = it.index.whole(flag::PATH).is_some();
+    if turn.start.is_some() || has_flag || away::is_away(it) {
+        return None;
+    }
+    let label = "loop-open".to_owned();
+    let Some((key, fact)) = answer(it, &label) else {
+        return Some(ask_snapshot(it, label, None));
+    };
+    let Fact::Snapshot(snapshot) = fact else {
+        return Some(cannot_look(it, fact));
+    };
+    let holder = it.index.memory.state.as_ref()?.active_agent;
+    let mut decision = it.builder();
+    decision.used(key.clone(), fact.clone());
+    let start = Some(turn::start_point(None, snapshot, holder));
+    decision.remember("turn", Turn { start, ..turn.clone() });
+    Some(decision.finish())
+}
+
+/// What a run did to the history is judged first, also when HEAD is elsewhere by now (LP-20). While a lock of git's lies there,
+/// the look waits: a commit of the owner's may be under way.
+pub(super) fn look_while_away(it: &ReviewLoop, turn: &Turn) -> Option<Decision> {
+    let is_locked = it.index.checkout.as_ref().is_some_and(Checkout::is_locked);
+    if is_locked { None } else { look_while_held(it, turn) }
 }
 
 /// A flag by hand comes long after the last run: its owner may have changed and committed what that run left.
@@ -54,17 +89,51 @@ fn first_look(it: &ReviewLoop, turn: &Turn, ended: &Ended) -> Decision {
     decision.used(key.clone(), fact.clone());
     let mut turn = turn.clone();
     let earlier = turn.left.take().map(|left| left.changed).unwrap_or_default();
+    let mut overreach = None;
+    let mut moved = None;
     if let Some(start) = &mut turn.start {
-        if moved_history(start, snapshot) {
-            hold::hold(it, &mut decision, moved_reason(ended, start, snapshot));
+        moved = history::moved(it, start, ended, snapshot);
+        if moved.is_none() {
+            overreach = overreach::of(it, &start.last, snapshot);
         }
         start.last = snapshot.tree.clone();
     }
     turn.ended = Some(Ended { looked: true, ..ended.clone() });
     let changed = with_earlier(earlier, &snapshot.changed);
-    turn.left = Some(Left { changed, ..left(snapshot) });
+    turn.left = Some(Left { changed, overreach, ..left(snapshot) });
     decision.remember("turn", turn);
+    if let Some(reason) = moved {
+        // A run that took the history back took our state file with it: that is one violation, not two.
+        if away::way_back(it).is_none() {
+            command::write_back(it, &mut decision);
+        }
+        hold::hold(it, &mut decision, reason);
+    }
     decision.finish()
+}
+
+/// LP-19: a flag in a turn that nobody was started for. What changed since the turn opened is part of its transition, without
+/// what was dirty then.
+fn look_at_hand_work(it: &ReviewLoop, turn: &Turn) -> Option<Decision> {
+    let (start, flag) = (turn.start.as_ref()?, it.index.whole(flag::PATH)?);
+    let label = "loop-hand".to_owned();
+    let Some((key, fact)) = answer(it, &label) else {
+        return Some(ask_snapshot(it, label, Some(start.last.clone())));
+    };
+    let Fact::Snapshot(snapshot) = fact else {
+        return Some(cannot_look(it, fact));
+    };
+    let changed = by_hand(start, &snapshot.changed);
+    let flag = Some(flag.digest.clone());
+    let next = Turn { left: Some(Left { changed, flag, ..left(snapshot) }), ..turn.clone() };
+    let mut decision = it.builder();
+    decision.used(key.clone(), fact.clone());
+    decision.remember("turn", next);
+    Some(decision.finish())
+}
+
+fn by_hand(start: &Start, changed: &[Change]) -> Vec<Change> {
+    changed.iter().filter(|change| !start.dirty.contains(&change.path)).cloned().collect()
 }
 
 /// The tries of one turn add up. What somebody else changed between two of them is in none.
@@ -80,7 +149,8 @@ fn with_earlier(earlier: Vec<Change>, now: &[Change]) -> Vec<Change> {
     changes.into_values().collect()
 }
 
-/// After a hold: what the owner changed meanwhile is the owner's, the rest is still what the run left.
+/// After a hold: what the owner changed meanwhile is the owner's, the rest is still what the run left. Where the owner has written
+/// the flag as well, the turn is worked by hand, and what changed since it opened is its work (LP-19).
 fn second_look(it: &ReviewLoop, turn: &Turn, first: &Left) -> Decision {
     let label = "loop-again".to_owned();
     let Some((key, fact)) = answer(it, &label) else {
@@ -90,13 +160,23 @@ fn second_look(it: &ReviewLoop, turn: &Turn, first: &Left) -> Decision {
         return cannot_look(it, fact);
     };
     let mut now = left(snapshot);
-    now.changed = without(&first.changed, &snapshot.changed);
-    let mut turn = turn.clone();
-    if let Some(start) = &mut turn.start {
-        start.last = snapshot.tree.clone();
-        start.dirty.extend(snapshot.changed.iter().map(|change| change.path.clone()));
-    }
     now.flag = it.index.whole(flag::PATH).map(|file| file.digest.clone());
+    let is_by_hand = turn.ended.is_none() && now.flag.is_some();
+    let mut turn = turn.clone();
+    match &mut turn.start {
+        Some(start) if is_by_hand => {
+            now.changed = with_earlier(first.changed.clone(), &by_hand(start, &snapshot.changed));
+            start.last = snapshot.tree.clone();
+        }
+        start => {
+            now.changed = without(&first.changed, &snapshot.changed);
+            if let Some(start) = start {
+                start.last = snapshot.tree.clone();
+                start.dirty.extend(snapshot.changed.iter().map(|change| change.path.clone()));
+            }
+            now.overreach = overreach::without(first.overreach.as_ref(), &snapshot.changed);
+        }
+    }
     turn.left = Some(now);
     turn.look_again = false;
     let mut decision = it.builder();
@@ -118,31 +198,8 @@ fn left(snapshot: &Snapshot) -> Left {
         changed: snapshot.changed.clone(),
         dirty: snapshot.dirty.iter().cloned().collect(),
         flag: None,
+        overreach: None,
     }
-}
-
-/// LP-20: HEAD, branches or tags are not where they were when the run began.
-fn moved_history(start: &Start, snapshot: &Snapshot) -> bool {
-    start.head != snapshot.checkout.head || start.refs != snapshot.refs
-}
-
-fn moved_reason(ended: &Ended, start: &Start, snapshot: &Snapshot) -> Reason {
-    let run = ended.run.as_str();
-    let mut reason = Reason::new(
-        "LP-20",
-        run,
-        format!("HEAD, a branch or a tag moved while `{run}` was running"),
-    );
-    let show =
-        |head: Option<&crate::model::CommitId>| head.map_or("none".to_owned(), ToString::to_string);
-    reason.evidence = vec![
-        format!("HEAD before: {}", show(start.head.as_ref())),
-        format!("HEAD after: {}", show(snapshot.checkout.head.as_ref())),
-    ];
-    reason.wont =
-        "We build on no commit that an agent made; resume accepts the history as it is now."
-            .to_owned();
-    reason
 }
 
 pub(super) fn ask_snapshot(it: &ReviewLoop, label: String, since: Option<TreeId>) -> Decision {

@@ -1,6 +1,6 @@
 //! The owner's mandates: which steps are directed by the owner (spec 1 §3). It enforces nothing by itself.
 
-use crate::model::{Rejection, RelPath, clip};
+use crate::model::{Rejection, RelPath, clip, without_bom};
 use serde_json::Value;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Mandates, Rejection> {
     let wrong = |found: String, wanted: &str| {
         Rejection::new("LP-29", &RelPath::fixed(super::MANDATES), found, wanted)
     };
-    let value: Value = serde_json::from_slice(bytes).map_err(|error| {
+    let value: Value = serde_json::from_slice(without_bom(bytes)).map_err(|error| {
         wrong(clip(&error.to_string(), 120), "one JSON object").at_line(error.line() as u64)
     })?;
     let Value::Object(fields) = value else {

@@ -3,16 +3,15 @@
 
 use super::table::{Holder, Phase};
 use crate::model::{
-    Cause, Change, CommitId, Decision, Digest, Memo, Moment, Outcome, RelPath, RunId, Ticks,
-    Timestamp, TreeId,
+    Cause, Change, CommitId, Decision, Digest, Memo, Moment, Outage, Outcome, RelPath, RunId,
+    Ticks, Timestamp, TreeId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A flag is refused by its own time as soon as the next turn opens; that its digest is known for so much longer is for a clock
-/// that was set back.
-const JUDGED_FOR: chrono::TimeDelta = chrono::TimeDelta::days(7);
+/// In place of a digest: there is no such file.
+pub(super) const ABSENT: &str = "absent";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Memory {
@@ -23,12 +22,12 @@ pub(super) struct Memory {
     pub(super) state_file: Option<StateFile>,
     pub(super) turn: Option<Turn>,
     pub(super) refusals: Refusals,
-    /// Digests of flags that were judged, and when: none is taken twice (LP-28). Earlier versions did not note the time.
-    pub(super) judged: BTreeMap<String, Option<Timestamp>>,
     /// Digests of review files that were archived: none twice (LP-16).
     pub(super) archived: BTreeSet<String>,
-    /// The digest of each review file as its author, or nobody, left it (LP-17).
+    /// The digest of each review file as its author, or nobody, left it; `ABSENT` where there was none (LP-17).
     pub(super) authored: BTreeMap<String, String>,
+    /// The owner's plan: each step's text as it was when the owner named the plan (LP-32).
+    pub(super) plan: BTreeMap<String, String>,
     /// The gates that were found, while the owner names none (LP-22).
     pub(super) gates: Vec<String>,
     /// The owner knows that there is no gate (LP-22).
@@ -95,6 +94,9 @@ pub(super) struct Turn {
     /// Why it waits until then, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) paused: String,
+    /// The agent's provider has not served it since then (SU-09).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) outage: Option<Outage>,
     /// Past this round the owner is asked (LP-25).
     pub(super) round_limit: u32,
     pub(super) start: Option<Start>,
@@ -174,6 +176,9 @@ pub(super) struct Ended {
     pub(super) tail: String,
     /// We have looked at what it left.
     pub(super) looked: bool,
+    /// When it began, by both clocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) began: Option<(Timestamp, Ticks)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,6 +191,17 @@ pub(super) struct Left {
     /// The flag that lay there when we looked again.
     #[serde(default)]
     pub(super) flag: Option<Digest>,
+    /// What the last run changed and may not change in this phase, until it is put back (LP-31).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) overreach: Option<Overreach>,
+}
+
+/// Files that a run changed without leave, and the trees before and after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Overreach {
+    pub(super) before: TreeId,
+    pub(super) after: TreeId,
+    pub(super) paths: Vec<RelPath>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,6 +225,8 @@ pub(super) struct Hold {
 #[serde(rename_all = "kebab-case")]
 pub(super) enum WayOut {
     Resume,
+    /// A run moved the history: the owner goes back to the loop's branch, looks, and resumes on the history as it is then.
+    AcceptHistory,
     /// History does not fit our journal: the owner says which of the two is right.
     AdoptOrRestore,
     Adopt,
@@ -234,6 +252,18 @@ pub(super) struct Moving {
     pub(super) take: Vec<Change>,
     /// The state file is written; only the commit is missing (the branch moved under the plan).
     pub(super) settled: bool,
+    #[serde(default)]
+    pub(super) opens: Opens,
+}
+
+/// What follows a transition. Journals of before it existed mean `Turn`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Opens {
+    #[default]
+    Turn,
+    /// The turn goes on: only the list of steps changed.
+    Nothing,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -271,12 +301,9 @@ impl Memory {
             ("push", _) => self.push = read(value),
             ("spent", _) => self.spent = read(value).unwrap_or_default(),
             ("epoch", _) => self.epoch = read(value).unwrap_or_default(),
-            ("judged", digest) => match value {
-                Some(value) => {
-                    self.judged.insert(digest.to_owned(), Timestamp::deserialize(value).ok());
-                }
-                None => drop(self.judged.remove(digest)),
-            },
+            // Earlier versions noted every flag that was judged.
+            ("judged", _) => {}
+            ("plan", _) => self.plan = read(value).unwrap_or_default(),
             ("authored", name) => {
                 if let Some(digest) = read(value) {
                     self.authored.insert(name.to_owned(), digest);
@@ -294,12 +321,9 @@ impl Memory {
         !self.holds.is_empty()
     }
 
-    /// Digests that a turn which opens now needs no more: flags of that time are older than it (LP-28).
-    pub(super) fn judged_long_before(&self, opened: Timestamp) -> impl Iterator<Item = &str> {
-        let long_before =
-            move |at: &Option<Timestamp>| at.is_some_and(|at| opened - at > JUDGED_FOR);
-        let judged = self.judged.iter();
-        judged.filter(move |(_, at)| long_before(at)).map(|(digest, _)| digest.as_str())
+    /// A run moved HEAD, a branch, a tag or the stash, and the owner has not answered yet (LP-20).
+    pub(super) fn is_history_held(&self) -> bool {
+        self.holds.iter().any(|hold| hold.way_out == WayOut::AcceptHistory)
     }
 
     /// Git is not run here until the owner trusts what changed.
@@ -338,7 +362,8 @@ impl LoopState {
     }
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
-        serde_json::from_slice(bytes).map_err(|error| crate::model::clip(&error.to_string(), 160))
+        serde_json::from_slice(crate::model::without_bom(bytes))
+            .map_err(|error| crate::model::clip(&error.to_string(), 160))
     }
 }
 
@@ -349,6 +374,7 @@ impl Turn {
             failures: 0,
             not_before: None,
             paused: String::new(),
+            outage: None,
             round_limit,
             start: None,
             mandates: None,
@@ -366,7 +392,10 @@ impl Turn {
 impl Moving {
     /// What the commit will hold besides what the agent changed.
     pub(super) fn message(&self, key: &str) -> String {
-        let step = self.state.history.last().map_or("?", |step| step_of(&step.from));
+        let step = match self.opens {
+            Opens::Turn => self.state.history.last().map_or("?", |step| step_of(&step.from)),
+            Opens::Nothing => &self.state.current_step,
+        };
         format!("Review loop: Step {step} {}\n\nAgency-Key: {key}\n", self.action)
     }
 }

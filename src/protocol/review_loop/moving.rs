@@ -5,31 +5,34 @@ use super::{
     flag::{Bench, Verdict},
     gates::{self, Stand},
     hold::{self, Reason},
-    memory::{Anchor, LoopState, Moving, PushDue, Refusals, Step, Turn},
-    review, secrets, summary,
+    memory::{Anchor, LoopState, Moving, Opens, PushDue, Refusals, Step, Turn},
+    open_list, owner_verbs, review, secrets, summary,
     table::{Holder, Next, Phase, Round, Row},
     turn,
 };
 use crate::model::{
     Bytes, Change, Deadline, Decision, Digest, Effect, Event, Fact, FileState, Now, PlannedCommit,
-    Query, Rejection, RelPath, RowId, Ticks, TreeRef, WholeFile,
+    Query, Rejection, RelPath, RowId, Ticks, Timestamp, TreeRef, WholeFile,
 };
+use chrono::TimeDelta;
 
 /// What no safe read accepts goes before anything looks at the tree: git would read a giant to its end.
-pub(super) fn turn_away(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> {
+pub(super) fn turn_away(it: &ReviewLoop, turn: &Turn, _: Now) -> Option<Decision> {
     let FileState::Unreadable(odd) = it.index.file(flag::PATH)? else { return None };
     let found = odd.found.clone();
     let rejection = Rejection::new("DM-04", &ReviewLoop::flag_path(), found, &odd.wanted);
-    Some(refuse(it, turn, rejection, None, now))
+    Some(refuse(it, turn, rejection, None))
 }
 
 /// Judges the flag that lies there, if one does.
 pub(super) fn judge(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> {
     let file = it.index.whole(flag::PATH)?;
     match verdict(it, turn, file) {
-        Verdict::Refuse(rejection) => Some(refuse(it, turn, rejection, Some(&file.digest), now)),
-        Verdict::Forbidden(rejection) => Some(forbid(it, turn, rejection, &file.digest, now)),
-        Verdict::Accept(row) if turn.run.is_some() => settle(it, turn, row, file, now),
+        Verdict::Refuse(rejection) => Some(refuse(it, turn, rejection, Some(&file.digest))),
+        Verdict::Forbidden(rejection) => Some(forbid(it, turn, rejection, &file.digest)),
+        Verdict::Blocked(_) if turn.run.is_some() => settle(it, turn, file, now),
+        Verdict::Blocked(why) => Some(block(it, turn, &why, &file.digest)),
+        Verdict::Accept(_) if turn.run.is_some() => settle(it, turn, file, now),
         Verdict::Accept(row) => Some(accept_if_true(it, turn, row, file, now)),
     }
 }
@@ -38,11 +41,6 @@ fn verdict(it: &ReviewLoop, turn: &Turn, file: &WholeFile) -> Verdict {
     let Some(state) = &it.index.memory.state else {
         unreachable!("BUG: a turn without a loop");
     };
-    if it.index.memory.judged.contains_key(file.digest.as_str()) {
-        let found = format!("the bytes {} again", file.digest.short());
-        let wanted = "a flag that was not judged before";
-        return Verdict::Refuse(Rejection::new("LP-28", &ReviewLoop::flag_path(), found, wanted));
-    }
     let by_run = turn.ended.as_ref().map(|ended| ended.at);
     let age_at =
         if turn.run.is_some() { None } else { by_run.or(Some(file.written.min(file.seen.wall))) };
@@ -50,7 +48,8 @@ fn verdict(it: &ReviewLoop, turn: &Turn, file: &WholeFile) -> Verdict {
         step: &state.current_step,
         phase: state.phase,
         holder: state.active_agent,
-        turn_opened: turn.opened,
+        turn_opened: opened_by_the_clock_of(file, turn),
+        written: file.written,
         age_max: it.limits.flag_max_age,
         age_at,
         seen: file.seen.wall,
@@ -58,35 +57,67 @@ fn verdict(it: &ReviewLoop, turn: &Turn, file: &WholeFile) -> Verdict {
     flag::parse(&file.bytes).map_or_else(Verdict::Refuse, |flag| flag::judge(&flag, &bench))
 }
 
+/// When the turn opened, by the wall clock as it was when the flag was seen. A wall clock that was set back since then would make
+/// every honest flag older than its own turn (DM-11); the steady clock shows by how much it was set back.
+fn opened_by_the_clock_of(file: &WholeFile, turn: &Turn) -> Timestamp {
+    const SLACK: TimeDelta = TimeDelta::seconds(5);
+    let running = turn.run.as_ref().map(|running| (running.since, running.ticks));
+    let Some((wall, ticks)) = running.or_else(|| turn.ended.as_ref()?.began) else {
+        return turn.opened;
+    };
+    let steady = TimeDelta::from_std(file.seen.ticks.since(ticks)).unwrap_or_default();
+    let jump = (file.seen.wall - wall) - steady;
+    // After a reboot the steady clock begins again and says nothing.
+    if file.seen.ticks >= ticks && jump < -SLACK { turn.opened + jump } else { turn.opened }
+}
+
 /// LP-09: the flag goes to quarantine, the turn stays, the agent hears why. LP-10: the third in a row is the owner's.
-fn refuse(
+fn refuse(it: &ReviewLoop, turn: &Turn, rejection: Rejection, seen: Option<&Digest>) -> Decision {
+    let mut decision = it.builder();
+    refuse_in(it, &mut decision, turn, rejection, seen);
+    decision.finish()
+}
+
+/// The same, as a part of a decision.
+pub(super) fn refuse_in(
     it: &ReviewLoop,
+    decision: &mut crate::model::Builder,
     turn: &Turn,
     rejection: Rejection,
     seen: Option<&Digest>,
-    now: Now,
-) -> Decision {
-    let mut decision = it.builder();
+) {
     let in_a_row = it.index.memory.refusals.in_a_row + 1;
     let words = rejection.to_string();
-    take_flag(&mut decision, &rejection, seen, now);
+    take_flag(decision, &rejection, seen);
     decision.remember("refusals", gates::refusals(in_a_row, words.clone(), turn));
     decision.remember("turn", after_refusal(turn));
     if in_a_row >= it.limits.max_rejections {
         let summary = format!("{in_a_row} flags in a row were refused; the last: {words}");
         let mut reason = Reason::new("LP-10", turn.opened.to_rfc3339(), summary);
         reason.evidence = vec![words];
-        hold::hold(it, &mut decision, reason);
+        hold::hold(it, decision, reason);
     }
+}
+
+/// LP-35: the agent says that it cannot go on without the owner. That is neither a transition nor a refusal.
+fn block(it: &ReviewLoop, turn: &Turn, why: &str, seen: &Digest) -> Decision {
+    let mut decision = it.builder();
+    let (path, taken) = (ReviewLoop::flag_path(), format!("blocked: {why}"));
+    decision.effect(Effect::Take { path, seen: Some(seen.clone()), why: taken });
+    decision.remember("turn", after_refusal(turn));
+    let who = it.index.memory.state.as_ref().map_or("the agent", |s| s.active_agent.word());
+    let mut reason = Reason::new("LP-35", seen.short(), format!("{who} is blocked: {why}"));
+    reason.wont = format!("{who} is not started again until you have removed what blocks it.");
+    hold::hold(it, &mut decision, reason);
     decision.finish()
 }
 
 /// LP-03: the protocol knows the word but not here. Somebody works on another loop than this one.
-fn forbid(it: &ReviewLoop, turn: &Turn, rejection: Rejection, seen: &Digest, now: Now) -> Decision {
+fn forbid(it: &ReviewLoop, turn: &Turn, rejection: Rejection, seen: &Digest) -> Decision {
     let mut decision = it.builder();
     let words = rejection.to_string();
     let in_a_row = it.index.memory.refusals.in_a_row + 1;
-    take_flag(&mut decision, &rejection, Some(seen), now);
+    take_flag(&mut decision, &rejection, Some(seen));
     decision.remember("refusals", gates::refusals(in_a_row, words.clone(), turn));
     decision.remember("turn", after_refusal(turn));
     let mut reason =
@@ -96,20 +127,12 @@ fn forbid(it: &ReviewLoop, turn: &Turn, rejection: Rejection, seen: &Digest, now
     decision.finish()
 }
 
-fn take_flag(
-    decision: &mut crate::model::Builder,
-    rejection: &Rejection,
-    seen: Option<&Digest>,
-    now: Now,
-) {
+fn take_flag(decision: &mut crate::model::Builder, rejection: &Rejection, seen: Option<&Digest>) {
     let mut rejection = rejection.clone();
     rejection.digest = seen.cloned();
     let (path, why) = (ReviewLoop::flag_path(), rejection.to_string());
     decision.reject(rejection);
     decision.effect(Effect::Take { path, seen: seen.cloned(), why });
-    if let Some(digest) = seen {
-        decision.remember(&format!("judged/{digest}"), now.wall);
-    }
 }
 
 /// The run that wrote it may go on and try again; one that has ended is started anew, once we know what it left.
@@ -119,7 +142,7 @@ fn after_refusal(turn: &Turn) -> Turn {
 }
 
 /// LP-27: the flag is good, its run still lives. It has some time to exit, then we end it.
-fn settle(it: &ReviewLoop, turn: &Turn, _: &Row, file: &WholeFile, now: Now) -> Option<Decision> {
+fn settle(it: &ReviewLoop, turn: &Turn, file: &WholeFile, now: Now) -> Option<Decision> {
     let running = turn.run.as_ref()?;
     if it.index.is_stopping() || now.ticks < settled_at(it, file) {
         return None;
@@ -157,12 +180,12 @@ fn accept_if_true(
 ) -> Decision {
     let state = it.index.memory.state.as_ref();
     if let Err(rejection) = state.map_or(Ok(()), |state| review::check(it, state, row.said)) {
-        return refuse(it, turn, rejection, Some(&file.digest), now);
+        return refuse(it, turn, rejection, Some(&file.digest));
     }
     match gates::stand(it, turn, row.said, &file.digest) {
         Stand::Passed => accept(it, turn, row, file, now),
         Stand::Open(decision) => decision,
-        Stand::Refused(rejection) => refuse(it, turn, rejection, Some(&file.digest), now),
+        Stand::Refused(rejection) => refuse(it, turn, rejection, Some(&file.digest)),
     }
 }
 
@@ -187,6 +210,7 @@ fn accept(it: &ReviewLoop, turn: &Turn, row: &'static Row, file: &WholeFile, now
         action: row.action().to_owned(),
         take,
         settled: false,
+        opens: Opens::Turn,
     };
     plan(it, moving)
 }
@@ -285,8 +309,7 @@ pub(super) fn record(
         to: place(&next),
         agent: agent.to_owned(),
     });
-    let holds = it.index.memory.holds.iter();
-    next.escalations = holds.map(|hold| hold.cause.id(&it.place.repo)).collect();
+    next.escalations = open_list::open(it);
     next.last_updated = now.wall;
     next
 }
@@ -350,7 +373,8 @@ fn finish(it: &ReviewLoop, moving: &Moving, planned: Option<&PlannedCommit>) -> 
     }
     decision.effect(Effect::Release { tree: TreeRef::Main });
     decision.forget("moving");
-    if moving.state.phase == Phase::Complete && !moving.settled {
+    let is_ended = moving.state.status == owner_verbs::ENDED;
+    if moving.state.phase == Phase::Complete && !moving.settled && !is_ended {
         summary::tell_complete(it, &mut decision, moving.state.steps_complete.len());
     }
     decision.finish()
@@ -372,7 +396,6 @@ fn settle_state(it: &ReviewLoop, moving: &Moving, decision: &mut crate::model::B
             seen: Some(seen.clone()),
             why,
         });
-        decision.remember(&format!("judged/{seen}"), moving.at);
     }
     let step = moving.state.history.last();
     decision.effect(Effect::Log(Event {
@@ -391,6 +414,9 @@ fn settle_state(it: &ReviewLoop, moving: &Moving, decision: &mut crate::model::B
         review::tell_of_deferral(it, before, decision);
     }
     decision.remember("state", &moving.state);
+    if moving.opens == Opens::Nothing {
+        return;
+    }
     decision.remember("refusals", Refusals::default());
     let step_over =
         it.index.memory.state.as_ref().is_some_and(|s| s.current_step != moving.state.current_step);
@@ -401,9 +427,6 @@ fn settle_state(it: &ReviewLoop, moving: &Moving, decision: &mut crate::model::B
         decision.forget("turn");
     } else {
         decision.remember("turn", Turn::new(moving.at, it.limits.max_rounds));
-        for digest in it.index.memory.judged_long_before(moving.at) {
-            decision.forget(&format!("judged/{digest}"));
-        }
     }
 }
 
@@ -435,6 +458,7 @@ fn replan_with(it: &ReviewLoop, reason: Option<Reason>) -> Decision {
         action: last_word(&lost.message),
         take,
         settled: true,
+        opens: Opens::Turn,
     };
     let mut decision = it.builder();
     decision.remember("moving", moving);

@@ -3,7 +3,7 @@
 use super::{
     CODEBASE, COMMENTS, MANDATES, RESPONSE, ReviewLoop, STATE, flag, gates,
     memory::LoopState,
-    review,
+    overreach, review,
     table::{self, Holder, Phase},
 };
 use crate::model::{Digest, RunId, fence};
@@ -18,7 +18,8 @@ pub(super) fn prompt(it: &ReviewLoop, state: &LoopState, run: &RunId) -> String 
         head(state),
         mandated(it, state),
         job(state),
-        ground_rules(it),
+        plan(it, state, &nonce),
+        ground_rules(it, state),
         our_gates(it, state, &nonce),
         flag_to_write(state),
         last_refusal(it, &nonce),
@@ -107,6 +108,16 @@ fn job(state: &LoopState) -> String {
     }
 }
 
+/// LP-32: the step as the owner's plan describes it, in every prompt of the step.
+fn plan(it: &ReviewLoop, state: &LoopState, nonce: &str) -> String {
+    let Some(text) = it.index.memory.plan.get(&state.current_step) else { return String::new() };
+    format!(
+        "The owner's plan says this about step {}. It is what the step must achieve:\n{}",
+        state.current_step,
+        fence("plan", text, nonce, QUOTE_MAX)
+    )
+}
+
 fn change_request(state: &LoopState) -> String {
     format!(
         "### CR-001: <title>\n- **ID**: CR-001\n- **Round**: {}\n- **Severity**: critical | high | medium | low\n\
@@ -116,7 +127,7 @@ fn change_request(state: &LoopState) -> String {
     )
 }
 
-fn ground_rules(it: &ReviewLoop) -> String {
+fn ground_rules(it: &ReviewLoop, state: &LoopState) -> String {
     let map = if it.index.whole(CODEBASE).is_some() {
         format!("Read `{CODEBASE}` before any source file and read only the lines it points to.")
     } else {
@@ -127,9 +138,25 @@ fn ground_rules(it: &ReviewLoop) -> String {
     };
     format!(
         "Rules:\n- {map}\n- Never run git: no commit, branch, tag, stash or push. The supervisor commits what you leave.\n\
-         - Never write `{STATE}` or `{MANDATES}`; write only your own review file.\n\
-         - The supervisor checks everything itself; what you say is not believed."
+         - Never write `{STATE}` or `{MANDATES}`. {}\n\
+         - The supervisor checks everything itself; what you say is not believed.",
+        own_files(state)
     )
+}
+
+/// LP-31: what this run may change.
+fn own_files(state: &LoopState) -> String {
+    match (overreach::binds(state), state.active_agent) {
+        (true, Holder::Builder) => format!(
+            "In this phase you may change only `{RESPONSE}` and `{CODEBASE}`; every other change is put back and your \
+             flag is refused."
+        ),
+        (true, Holder::Reviewer) => format!(
+            "You may change only `{COMMENTS}`; every other change is put back and your flag is refused. Remove what \
+             your checks write."
+        ),
+        (false, _) => format!("Of the review files, write only `{RESPONSE}`."),
+    }
 }
 
 /// LP-22: the agent may run them first; we run them in any case.
@@ -153,7 +180,8 @@ fn flag_to_write(state: &LoopState) -> String {
         flag::PATH
     );
     for row in table::allowed(state.phase, state.active_agent) {
-        let next = row.next_agent().map_or("advance", Holder::word);
+        // After `verified-clean` either name is right; the spec knows only these two (LP-07).
+        let next = row.next_agent().unwrap_or(Holder::Builder).word();
         writeln!(
             text,
             r#"{{"agent": "{}", "step": "{}", "status": "{}", "nextAgent": "{next}", "timestamp": "<now>"}}"#,

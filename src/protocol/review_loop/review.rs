@@ -3,13 +3,15 @@
 use super::{
     CODEBASE, COMMENTS, MANDATES, RESPONSE, ReviewLoop, away, change_request,
     change_request::{ChangeRequest, Severity, Status},
+    deferral,
     hold::{self, Reason},
     mandates::{self, Mandates},
-    memory::{LoopState, Turn},
+    memory::{ABSENT, LoopState, Turn},
+    overreach,
     table::{Holder, Said},
 };
 use crate::model::{
-    Builder, Decision, FileState, Now, Rejection, RelPath, Severity as Weight, clip,
+    Builder, Decision, FileState, Now, Rejection, RelPath, Severity as Weight, clip, without_bom,
 };
 
 /// What a flag with this status must find in the comments; judged when its run has ended and every file is final.
@@ -71,7 +73,7 @@ fn requests(it: &ReviewLoop) -> Result<Vec<ChangeRequest>, Rejection> {
         }
         Some(FileState::Absent) | None => Ok(Vec::new()),
         Some(FileState::Whole(whole)) => {
-            change_request::parse(&file, &String::from_utf8_lossy(&whole.bytes))
+            change_request::parse(&file, &String::from_utf8_lossy(without_bom(&whole.bytes)))
         }
     }
 }
@@ -122,8 +124,8 @@ pub(super) fn tell_of_deferral(it: &ReviewLoop, state: &LoopState, decision: &mu
     let text = it.index.text(RESPONSE).unwrap_or_default();
     let deferred =
         requests(it).unwrap_or_default().iter().any(|request| request.status == Status::Deferred);
-    let Some(line) =
-        declared(&text).or(deferred.then(|| "a change request answered `deferred`".to_owned()))
+    let Some(line) = deferral::declared(&text)
+        .or(deferred.then(|| "a change request answered `deferred`".to_owned()))
     else {
         return;
     };
@@ -139,20 +141,10 @@ pub(super) fn tell_of_deferral(it: &ReviewLoop, state: &LoopState, decision: &mu
     hold::tell(it, decision, Weight::Warning, reason);
 }
 
-/// A section that says so in its first words.
-pub(super) fn declared(text: &str) -> Option<String> {
-    let is_it = |line: &&str| {
-        let plain = line.trim_start_matches(['#', '-', '*', ' ']).to_lowercase();
-        ["deferred:", "out of scope:"].iter().any(|word| plain.starts_with(word))
-            || (line.starts_with('#') && matches!(plain.as_str(), "deferred" | "out of scope"))
-    };
-    text.lines().find(is_it).map(|line| crate::model::clip(line.trim(), 80))
-}
-
 /// LP-17: each review file has one author; a change at another time is told. LP-18: a missing map is told once.
 pub(super) fn watch_files(it: &ReviewLoop, _: Now) -> Option<Decision> {
     let state = it.index.memory.state.as_ref()?;
-    if away::is_away(it) {
+    if away::is_away(it) || it.index.memory.is_history_held() {
         return None;
     }
     [(COMMENTS, Holder::Reviewer), (RESPONSE, Holder::Builder)]
@@ -168,9 +160,10 @@ fn changed_file(
     author: Holder,
 ) -> Option<Decision> {
     let memory = &it.index.memory;
-    let now = it.index.whole(name)?.digest.to_string();
+    let now = as_it_is(it, name)?;
     let known = memory.authored.get(name);
-    if known == Some(&now) {
+    // A loop of an earlier version has not noted that the file was absent: it is known from its first bytes on.
+    if known == Some(&now) || (known.is_none() && now == ABSENT) {
         return None;
     }
     let turn = memory.turn.as_ref();
@@ -188,13 +181,36 @@ fn changed_file(
         let summary =
             format!("`{name}` was written by somebody other than {} ({who})", author.word());
         let mut reason = Reason::new("LP-17", format!("{name} {now}"), summary);
-        reason.evidence = vec![format!("`{name}` is {} now", &now[..12])];
+        reason.evidence = vec![format!("`{name}` is {} now", clip(&now, 12))];
         reason.evidence.extend(it.index.text(name).map(|text| clip(&text, 400)));
-        reason.did = "The file stays as it is; the loop goes on.".to_owned();
-        reason.wont = "We do not know who wrote it: an agent or a human.".to_owned();
+        reason.did = match running {
+            Some(_) if overreach::binds(state) => {
+                "The file is put back when the run has ended.".to_owned()
+            }
+            _ => "The file stays as it is; the loop goes on.".to_owned(),
+        };
+        reason.wont = "agency does not decide whether an agent or a human wrote it.".to_owned();
         hold::tell(it, &mut decision, Weight::Critical, reason);
     }
     Some(decision.finish())
+}
+
+/// The digest of a review file, or that there is none; `None`: nobody has looked, or it cannot be read.
+pub(super) fn as_it_is(it: &ReviewLoop, name: &'static str) -> Option<String> {
+    match it.index.file(name)? {
+        FileState::Whole(file) => Some(file.digest.to_string()),
+        FileState::Absent => Some(ABSENT.to_owned()),
+        FileState::Unreadable(_) => None,
+    }
+}
+
+/// The review files as they are now are nobody's violation (LP-17).
+pub(super) fn take_as_known(it: &ReviewLoop, decision: &mut Builder) {
+    for name in [COMMENTS, RESPONSE] {
+        if let Some(now) = as_it_is(it, name) {
+            decision.remember(&format!("authored/{name}"), now);
+        }
+    }
 }
 
 fn missing_map(it: &ReviewLoop) -> Option<Decision> {

@@ -4,6 +4,7 @@ use super::{
     ReviewLoop,
     hold::{self, Reason},
     memory::{Checks, LoopState, Turn},
+    owner_verbs,
     table::Phase,
 };
 use crate::model::{Builder, Now, Severity, clip};
@@ -25,7 +26,15 @@ pub(super) fn tell_complete(it: &ReviewLoop, decision: &mut Builder, steps: usiz
 pub(super) fn summary(it: &ReviewLoop, state: &LoopState, now: Now) -> String {
     let memory = &it.index.memory;
     if state.phase == Phase::Complete {
-        return format!("complete, {} steps", state.steps_complete.len());
+        let steps = match state.steps_complete.len() {
+            1 => "1 step".to_owned(),
+            steps => format!("{steps} steps"),
+        };
+        return if state.status == owner_verbs::ENDED {
+            format!("ended by the owner at step {}, {steps} complete", state.current_step)
+        } else {
+            format!("complete, {steps}")
+        };
     }
     let at = state.steps.iter().position(|step| *step == state.current_step).map_or(0, |at| at + 1);
     let place = format!(
@@ -44,6 +53,11 @@ pub(super) fn summary(it: &ReviewLoop, state: &LoopState, now: Now) -> String {
         }
         (Some(Turn { checks: Some(Checks { running: Some((_, gate)), .. }), .. }), ..) => {
             format!("the gate `{}` runs", clip(gate, 60))
+        }
+        (Some(Turn { not_before: Some(at), paused, .. }), ..)
+            if at.left(now).is_some() && !paused.is_empty() =>
+        {
+            paused.clone()
         }
         (Some(Turn { not_before: Some(at), .. }), ..) if at.left(now).is_some() => {
             format!("{who} starts again in {}", short(at.left(now).unwrap_or_default()))

@@ -15,8 +15,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(super) fn repair(it: &ReviewLoop, now: Now) -> Option<Decision> {
     let memory = &it.index.memory;
     let ours = memory.state_file.as_ref()?;
-    let unsure = memory.holds.iter().any(|hold| hold.way_out != WayOut::Resume);
-    let found = if unsure || away::is_away(it) { None } else { foreign(it, ours) };
+    let sure = |way_out| matches!(way_out, WayOut::Resume | WayOut::AcceptHistory);
+    let unsure = memory.holds.iter().any(|hold| !sure(hold.way_out));
+    let found =
+        if unsure || away::is_away(it) || away::is_unlooked(it) { None } else { foreign(it, ours) };
     match (found, memory.suspect) {
         (None, None) => None,
         (None, Some(_)) => Some(clear(it)),

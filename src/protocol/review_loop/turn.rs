@@ -9,8 +9,8 @@ use super::{
     table::{Holder, Phase},
 };
 use crate::model::{
-    Access, Builder, Decision, Effect, Event, Fact, Now, Outcome, RelPath, RunId, Seat, Severity,
-    Snapshot, Spawn, Ticks, TreeRef,
+    Access, Builder, Decision, Effect, Event, Fact, Now, Outage, Outcome, RelPath, RunId, Seat,
+    Severity, Snapshot, Spawn, Ticks, TreeRef,
 };
 
 /// A run of ours has ended: remember that before anything else.
@@ -28,8 +28,10 @@ pub(super) fn note_end(it: &ReviewLoop, now: Now) -> Option<Decision> {
         at: end.ended_at,
         tail: end.tail.clone(),
         looked: false,
+        began: Some((running.since, running.ticks)),
     });
     let mut decision = it.builder();
+    decision.effects(Outage::after(&mut turn.outage, &end.outcome));
     let tampered = review::changed_mandates(it, &turn, end.run.as_str());
     decision.remember("turn", turn);
     if let Some(cost) = end.usage.cost_microusd {
@@ -67,7 +69,7 @@ fn stale_lock(it: &ReviewLoop, running: &Running, tail: &str) -> Reason {
     );
     reason.did =
         "The lock is released; the turn stays with its agent, who is tried again.".to_owned();
-    reason.wont = "We take a lost run for no success.".to_owned();
+    reason.wont = "A lost run does not count as success.".to_owned();
     reason.evidence = vec![format!("lock: `{run}`, since {}", running.since.to_rfc3339())];
     reason.evidence.extend(Some(tail.to_owned()).filter(|tail| !tail.is_empty()));
     reason
@@ -169,7 +171,7 @@ fn start(
         access: Access::Write,
     })));
     let mut next = turn.clone();
-    next.start = snapshot.map(|snapshot| start_point(turn.start.as_ref(), snapshot));
+    next.start = snapshot.map(|snapshot| start_point(turn.start.as_ref(), snapshot, holder));
     if let (Some(left), Some(snapshot)) = (&mut next.left, snapshot) {
         left.changed = without(&left.changed, &snapshot.changed);
     }
@@ -185,9 +187,10 @@ fn start(
     decision.finish()
 }
 
-/// What was dirty at the first try, or became so between two, is somebody else's until it is committed.
-fn start_point(earlier: Option<&Start>, snapshot: &Snapshot) -> Start {
-    let ours = [flag::PATH, STATE];
+/// What was dirty at the first try, or became so between two, is somebody else's until it is committed. The holder's own review
+/// file is not: its old bytes are archived first (LP-16), and nobody else writes it.
+pub(super) fn start_point(earlier: Option<&Start>, snapshot: &Snapshot, holder: Holder) -> Start {
+    let ours = [flag::PATH, STATE, review_file(holder)];
     let dirty = snapshot.dirty.iter().filter(|path| !ours.contains(&path.as_str()));
     let foreign = |path: &RelPath| {
         earlier.is_none_or(|start| {
@@ -215,10 +218,7 @@ fn why(it: &ReviewLoop, state: &LoopState, turn: &Turn) -> String {
 
 /// LP-16: the file that this turn will rewrite is kept first, once for the same bytes.
 fn archive(it: &ReviewLoop, holder: Holder, decision: &mut Builder, now: Now) {
-    let name = match holder {
-        Holder::Builder => RESPONSE,
-        Holder::Reviewer => COMMENTS,
-    };
+    let name = review_file(holder);
     let Some(file) = it.index.whole(name) else { return };
     if file.bytes.is_empty() || it.index.memory.archived.contains(file.digest.as_str()) {
         return;
@@ -254,6 +254,14 @@ fn too_many_rounds(it: &ReviewLoop, state: &LoopState) -> Reason {
     reason.evidence = review::open_requests(it);
     reason.wont = "We start no further round; resume allows as many again.".to_owned();
     reason
+}
+
+/// The file that this agent answers in (spec 1 §4).
+pub(super) fn review_file(holder: Holder) -> &'static str {
+    match holder {
+        Holder::Builder => RESPONSE,
+        Holder::Reviewer => COMMENTS,
+    }
 }
 
 pub(super) fn seat(holder: Holder) -> Seat {

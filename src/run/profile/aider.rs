@@ -5,7 +5,7 @@
 
 use super::reader::Stream;
 use super::report::{Class, Seen, is_session, microusd, whole};
-use super::{Access, Options, argv};
+use super::{Options, Permissions, argv};
 use crate::model::clip;
 
 pub(super) const ENV: &[&str] = &["AIDER_*", "ANTHROPIC_*", "GEMINI_*", "OPENAI_*", "OPENROUTER_*"];
@@ -26,13 +26,14 @@ const READ_ONLY: [&str; 5] = [
 pub(super) fn args(options: &Options) -> Vec<String> {
     let mut args = argv(["--yes-always", "--no-stream", "--no-pretty", "--no-check-update"]);
     args.extend(argv(["--analytics-disable", "--no-auto-commits", "--no-dirty-commits"]));
-    if options.access == Access::ReadOnly {
+    if options.may() == Permissions::ReadOnly {
         args.extend(argv(READ_ONLY));
     }
     // It knows one conversation per folder, without a name.
     if options.resume.as_deref().is_some_and(is_session) {
         args.extend(argv(["--restore-chat-history"]));
     }
+    args.extend(options.more("--model"));
     args.extend(argv(["--message={prompt}"]));
     args
 }
@@ -59,7 +60,7 @@ pub(super) fn read(seen: &mut Seen, stream: Stream, line: &[u8]) {
 fn named(error: &str) -> Class {
     match error {
         "AuthenticationError" | "PermissionDeniedError" => Class::Auth { said: error.to_owned() },
-        "RateLimitError" => Class::RateLimited,
+        "RateLimitError" => Class::RateLimited { retry_after_s: None },
         "APIConnectionError" | "Timeout" => Class::Unreachable,
         "InternalServerError" | "ServiceUnavailableError" | "BadGatewayError" => {
             Class::Overloaded { said: error.to_owned() }

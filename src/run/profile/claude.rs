@@ -2,8 +2,8 @@
 //! message is what `result` says.
 
 use super::reader::Stream;
-use super::report::{Class, Counting, Finish, Seen, is_session, microusd};
-use super::{Access, Options, argv};
+use super::report::{Class, Counting, Finish, Reset, Seen, is_session, microusd};
+use super::{Options, Permissions, argv};
 use crate::model::{Timestamp, clip};
 use serde_json::Value;
 
@@ -26,12 +26,19 @@ const READ_ONLY: [&str; 4] = [
     "--setting-sources=user",
 ];
 
+/// More commands than this are not allowed by name.
+const ALLOWED_MAX: usize = 40;
+
 pub(super) fn args(options: &Options) -> Vec<String> {
     let mut args = argv(["-p", "--output-format", "stream-json", "--verbose"]);
-    args.extend(match options.access {
-        Access::Write => argv(["--permission-mode", "acceptEdits"]),
-        Access::ReadOnly => argv(READ_ONLY),
+    args.extend(match options.may() {
+        Permissions::ReadOnly => argv(READ_ONLY),
+        Permissions::Edit | Permissions::Test => argv(["--permission-mode", "acceptEdits"]),
+        Permissions::Full => argv(["--permission-mode", "bypassPermissions"]),
     });
+    if options.may() == Permissions::Test {
+        args.extend(allowed(&options.allow));
+    }
     match (options.resume.as_deref().filter(|id| is_session(id)), options.session) {
         (Some(resume), _) => args.extend(argv(["--resume", resume])),
         (None, Some(session)) => args.extend(argv(["--session-id", &session.to_string()])),
@@ -40,9 +47,21 @@ pub(super) fn args(options: &Options) -> Vec<String> {
     if let Some(budget) = options.budget_usd {
         args.extend(argv(["--max-budget-usd", &budget.to_string()]));
     }
+    args.extend(options.more("--model"));
     // A prompt that begins with a dash is still a prompt.
     args.extend(argv(["--", "{prompt}"]));
     args
+}
+
+/// `--allowedTools=Bash(npm test:*),…`. It looks at each part of a command line by itself, so each is allowed by itself. A part
+/// that its list could not hold is left out.
+fn allowed(lines: &[String]) -> Option<String> {
+    let parts = lines.iter().flat_map(|line| line.split([';', '&', '|', '\n'])).map(str::trim);
+    let fits = |part: &&str| !part.is_empty() && !part.contains(['(', ')', ',', '*']);
+    let mut rules: Vec<String> =
+        parts.filter(fits).take(ALLOWED_MAX).map(|part| format!("Bash({part}:*)")).collect();
+    rules.dedup();
+    (!rules.is_empty()).then(|| format!("--allowedTools={}", rules.join(",")))
 }
 
 pub(super) fn read(seen: &mut Seen, stream: Stream, line: &[u8]) {
@@ -60,7 +79,7 @@ pub(super) fn read(seen: &mut Seen, stream: Stream, line: &[u8]) {
         }
         (Some("system"), Some("api_retry")) => seen.trouble(retried(&event)),
         (Some("system"), Some("permission_denied")) => {
-            seen.deny(event["tool_name"].as_str().unwrap_or("a tool"));
+            seen.deny(&denied(event["tool_name"].as_str(), &event["tool_input"]));
         }
         (Some("rate_limit_event"), _) => limit(seen, &event["rate_limit_info"]),
         (Some("assistant"), _) => answer(seen, &event),
@@ -71,15 +90,22 @@ pub(super) fn read(seen: &mut Seen, stream: Stream, line: &[u8]) {
 
 /// Without a status there was no answer at all.
 fn retried(event: &Value) -> Class {
-    match event["error_status"].as_u64() {
+    let class = match event["error_status"].as_u64() {
         Some(_) => named(event, "error_status").unwrap_or_else(|| Class::failed(why(event))),
         None => Class::Unreachable,
+    };
+    match class {
+        // It waits as long as the provider asked for, where the provider did.
+        Class::RateLimited { .. } => Class::RateLimited {
+            retry_after_s: event["retry_delay_ms"].as_u64().map(|delay| delay.div_ceil(1000)),
+        },
+        other => other,
     }
 }
 
 fn limit(seen: &mut Seen, info: &Value) {
     if info["status"] == "rejected" {
-        seen.trouble(Class::UsageLimit { until: reset(info) });
+        seen.trouble(Class::UsageLimit { until: reset(info).map_or(Reset::Unknown, Reset::At) });
     }
 }
 
@@ -120,7 +146,7 @@ fn count(seen: &mut Seen, message: &Value) {
 fn result(seen: &mut Seen, event: &Value) {
     total(seen, event);
     for denial in event["permission_denials"].as_array().into_iter().flatten() {
-        seen.deny(denial["tool_name"].as_str().unwrap_or("a tool"));
+        seen.deny(&denied(denial["tool_name"].as_str(), &denial["tool_input"]));
     }
     seen.hush();
     if event["is_error"] == true {
@@ -135,6 +161,16 @@ fn result(seen: &mut Seen, event: &Value) {
         seen.conclude();
     }
     seen.finish = Finish::Done;
+}
+
+/// What it was not allowed to do: `run "npm test"`, or `use Write`.
+fn denied(tool: Option<&str>, input: &Value) -> String {
+    match (tool, input["command"].as_str()) {
+        (Some("Bash"), Some(command)) => format!("run \"{}\"", clip(command, 80)),
+        (Some("Bash"), None) => "run a command".to_owned(),
+        (Some(tool), _) => format!("use {tool}"),
+        (None, _) => "use a tool".to_owned(),
+    }
 }
 
 /// These sums begin with the session, unlike `usage` beside them.
@@ -155,8 +191,11 @@ fn sum(of: &Value, names: &[&str]) -> u64 {
 /// By the name of the error first: it says more than the status.
 fn named(event: &Value, status: &str) -> Option<Class> {
     match event["error"].as_str() {
-        Some("authentication_failed") => Some(Class::Auth { said: why(event) }),
-        Some("rate_limit") => Some(Class::RateLimited),
+        Some("authentication_failed") => {
+            let said = event[status].as_u64().map_or_else(|| why(event), |code| code.to_string());
+            Some(Class::Auth { said })
+        }
+        Some("rate_limit") => Some(Class::RateLimited { retry_after_s: None }),
         _ => event[status].as_u64().and_then(Class::of_status),
     }
 }

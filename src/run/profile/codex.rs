@@ -1,11 +1,13 @@
 //! Codex: the command line of `codex exec`, and the events of `--json`. What its commands print is not read.
 //!
-//! Its errors have no code but a message of its own making, whose fixed beginnings are compared. When a usage limit ends
-//! it says only in prose, so we do not know. Under `read-only` it reports no denial: its model is offered no way to write.
+//! Its errors have no code but a message of its own making, whose fixed beginnings and end are compared: "try again at
+//! 2:22 AM" is when a usage limit ends, by the local clock. Under `read-only` it reports no denial: its model is offered no way to write.
 
 use super::reader::Stream;
-use super::report::{Class, Counting, Finish, Seen, is_session};
-use super::{Access, Options, argv};
+use super::report::{Class, Counting, Finish, Reset, Seen, is_session};
+use super::{Options, Permissions, argv};
+use crate::model::clip;
+use chrono::{NaiveDateTime, NaiveTime};
 use serde_json::Value;
 
 pub(super) const ENV: &[&str] = &["OPENAI_*", "CODEX_*"];
@@ -13,13 +15,19 @@ pub(super) const ENV: &[&str] = &["OPENAI_*", "CODEX_*"];
 /// Fixed beginnings of its messages that are followed by a status.
 const BEFORE_STATUS: &[&str] = &["unexpected status ", "exceeded retry limit, last status: "];
 
+/// Fixed beginnings of its messages when no answer comes.
+const NO_ANSWER: &[&str] = &["Connection failed", "stream disconnected before completion"];
+
 /// No `-C`: it works in the run's directory, which may be another tree than the repository's own.
 pub(super) fn args(options: &Options) -> Vec<String> {
-    let sandbox = match options.access {
-        Access::Write => "workspace-write",
-        Access::ReadOnly => "read-only",
+    let sandbox = match options.may() {
+        Permissions::ReadOnly => "read-only",
+        // Its own sandbox keeps commands in, so that it may run them.
+        Permissions::Edit | Permissions::Test => "workspace-write",
+        Permissions::Full => "danger-full-access",
     };
     let mut args = argv(["exec", "--json", "-s", sandbox]);
+    args.extend(options.more("-m"));
     if let Some(resume) = options.resume.as_deref().filter(|id| is_session(id)) {
         args.extend(argv(["resume", resume]));
     }
@@ -71,7 +79,7 @@ fn item(seen: &mut Seen, item: &Value) {
     }
     seen.progress();
     if item["status"] == "declined" {
-        seen.deny(item["type"].as_str().unwrap_or("a tool"));
+        seen.deny(&declined(item));
     }
 }
 
@@ -99,12 +107,35 @@ fn said(message: &str) -> Option<Class> {
     // It writes them with either apostrophe.
     let plain = message.replace('\u{2019}', "'");
     if plain.starts_with("You've hit your usage limit") {
-        return Some(Class::UsageLimit { until: None });
+        return Some(Class::UsageLimit { until: reset(&plain) });
     }
     if plain.starts_with("We're currently experiencing high demand") {
-        return Some(Class::Overloaded { said: "the provider cannot serve now".to_owned() });
+        return Some(Class::Overloaded { said: "high demand".to_owned() });
     }
-    plain.starts_with("Connection failed").then_some(Class::Unreachable)
+    NO_ANSWER.iter().any(|start| plain.starts_with(start)).then_some(Class::Unreachable)
+}
+
+/// `… or try again at 2:22 AM.`, on another day `… try again at Nov 20th, 2026 2:22 AM.`
+fn reset(message: &str) -> Reset {
+    let Some((_, at)) = message.rsplit_once("try again at ") else { return Reset::Unknown };
+    let at = at.trim_end().trim_end_matches('.');
+    if let Ok(time) = NaiveTime::parse_from_str(at, "%I:%M %p") {
+        return Reset::Clock(time);
+    }
+    let (day, rest) = at.split_once(", ").unwrap_or((at, ""));
+    let day = day.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let date = NaiveDateTime::parse_from_str(&format!("{day}, {rest}"), "%b %d, %Y %I:%M %p");
+    date.map_or(Reset::Unknown, Reset::Date)
+}
+
+fn declined(item: &Value) -> String {
+    match (item["command"].as_str(), item["type"].as_str()) {
+        (Some(command), _) => format!("run \"{}\"", clip(command, 80)),
+        (None, Some("command_execution")) => "run a command".to_owned(),
+        (None, Some("file_change")) => "change a file".to_owned(),
+        (None, Some(kind)) => format!("use {kind}"),
+        (None, None) => "use a tool".to_owned(),
+    }
 }
 
 /// While it retries, the cause stands in brackets: `Reconnecting... 2/5 (cause)`.

@@ -3,8 +3,8 @@
 //! While it retries, nothing comes on stdout; then the fixed beginnings of its own lines on stderr are all there is.
 
 use super::reader::Stream;
-use super::report::{Class, Finish, Seen, is_session};
-use super::{Access, Options, argv};
+use super::report::{Class, Finish, Reset, Seen, is_session, whole};
+use super::{Options, Permissions, argv};
 use serde_json::Value;
 
 pub(super) const ENV: &[&str] = &[
@@ -20,10 +20,12 @@ pub(super) const ENV: &[&str] = &[
 pub(super) const ENV_SET: &[(&str, &str)] = &[("GEMINI_CLI_NO_RELAUNCH", "true")];
 
 pub(super) fn args(options: &Options) -> Vec<String> {
-    let mode = match options.access {
-        Access::Write => "yolo",
+    let mode = match options.may() {
+        // It has no mode between edits alone and everything.
+        Permissions::Test | Permissions::Full => "yolo",
+        Permissions::Edit => "auto_edit",
         // Off a terminal nobody can approve, so its model is offered no tool that writes or runs anything.
-        Access::ReadOnly => "default",
+        Permissions::ReadOnly => "default",
     };
     let mut args = argv(["-o", "stream-json", "--approval-mode", mode, "--skip-trust"]);
     match (options.resume.as_deref().filter(|id| is_session(id)), options.session) {
@@ -31,6 +33,7 @@ pub(super) fn args(options: &Options) -> Vec<String> {
         (None, Some(session)) => args.extend(argv(["--session-id", &session.to_string()])),
         (None, None) => {}
     }
+    args.extend(options.more("-m"));
     args.extend(argv(["--prompt={prompt}"]));
     args
 }
@@ -72,7 +75,7 @@ fn read_event(seen: &mut Seen, event: &Value) {
             seen.hush();
         }
         Some("tool_result") if event["error"]["type"] == "policy_violation" => {
-            seen.deny(tool(event["tool_id"].as_str().unwrap_or("a tool")));
+            seen.deny(&format!("use {}", tool(event["tool_id"].as_str().unwrap_or("a tool"))));
         }
         Some("result") => result(seen, event),
         _ => {}
@@ -115,7 +118,7 @@ fn result(seen: &mut Seen, event: &Value) {
 fn failure(message: &str) -> Option<Class> {
     let message = message.strip_prefix("[API Error: ")?;
     if message.starts_with("You have exhausted your daily quota") {
-        return Some(Class::UsageLimit { until: None });
+        return Some(Class::UsageLimit { until: Reset::Unknown });
     }
     let end = message.rfind('}')? + 1;
     let error: Value = serde_json::from_str(message.get(..end)?).ok()?;
@@ -123,9 +126,19 @@ fn failure(message: &str) -> Option<Class> {
     let details = error["details"].as_array();
     // A wrong key is answered with 400.
     if details.into_iter().flatten().any(|detail| detail["reason"] == "API_KEY_INVALID") {
-        return Some(Class::Auth { said: "the provider says API_KEY_INVALID".to_owned() });
+        return Some(Class::Auth { said: "API_KEY_INVALID".to_owned() });
     }
-    error["code"].as_u64().and_then(Class::of_status)
+    match error["code"].as_u64().and_then(Class::of_status) {
+        Some(Class::RateLimited { .. }) => Some(Class::RateLimited { retry_after_s: delay(error) }),
+        class => class,
+    }
+}
+
+/// `google.rpc.RetryInfo`: `"retryDelay": "2s"`.
+fn delay(error: &Value) -> Option<u64> {
+    let mut details = error["details"].as_array()?.iter();
+    let delay = details.find_map(|detail| detail["retryDelay"].as_str()?.strip_suffix('s'))?;
+    whole(delay.parse::<f64>().ok()?.ceil())
 }
 
 /// `Attempt 2 failed with status 500. …`, `Attempt 2 failed: …` (a quota), `Attempt 2 failed. …` (no answer).
@@ -139,7 +152,7 @@ fn retried(seen: &mut Seen, line: &[u8]) {
     let status = rest.strip_prefix(" with status ").and_then(|rest| rest.get(..3)?.parse().ok());
     let class = match (status, rest.bytes().next()) {
         (Some(status), _) => Class::of_status(status),
-        (None, Some(b':')) => Some(Class::RateLimited),
+        (None, Some(b':')) => Some(Class::RateLimited { retry_after_s: None }),
         (None, Some(b'.')) => Some(Class::Unreachable),
         (None, _) => None,
     };

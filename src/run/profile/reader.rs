@@ -64,6 +64,7 @@ impl Reader {
             usage: self.seen.usage.clone(),
             counting: self.seen.counting,
             class: self.seen.class(),
+            refusals: self.seen.refusals(),
             finish,
         }
     }

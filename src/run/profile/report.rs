@@ -2,7 +2,7 @@
 
 use super::Profile;
 use crate::model::{SAID_MAX, Timestamp, Usage, clip};
-use serde::{Deserialize, Serialize};
+use chrono::{Local, NaiveDateTime, NaiveTime, TimeZone as _, Utc};
 
 /// Different tools that are named when something was denied.
 const DENIED_MAX: usize = 5;
@@ -14,6 +14,8 @@ pub struct Report {
     pub usage: Usage,
     pub counting: Counting,
     pub class: Option<Class>,
+    /// How often the provider has refused it since the model last answered.
+    pub refusals: u32,
     pub finish: Finish,
 }
 
@@ -52,21 +54,23 @@ pub enum Finish {
 }
 
 /// What stands in an agent's way. All but `Denied` are over as soon as the model answers again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Class {
     UsageLimit {
-        until: Option<Timestamp>,
+        until: Reset,
     },
     /// A plain 429. With an API key a spent allowance looks the same.
-    RateLimited,
+    RateLimited {
+        /// In how many seconds the provider wants to be asked again.
+        retry_after_s: Option<u64>,
+    },
     Auth {
         said: String,
     },
     Denied {
         what: String,
     },
-    /// The provider answers, but cannot serve: 5xx.
+    /// The provider answers, but cannot serve: 5xx, overload.
     Overloaded {
         said: String,
     },
@@ -77,11 +81,43 @@ pub enum Class {
     },
 }
 
+/// When a usage limit ends, as the CLI writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    Unknown,
+    At(Timestamp),
+    /// The next time that the local clock shows this.
+    Clock(NaiveTime),
+    /// A local date.
+    Date(NaiveDateTime),
+}
+
+impl Reset {
+    /// The moment that is meant in something said at `said_at`.
+    pub fn after(self, said_at: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Unknown => None,
+            Self::At(at) => Some(at),
+            Self::Clock(time) => {
+                let today = said_at.with_timezone(&Local).date_naive();
+                let days = [today, today.succ_opt()?];
+                let moments = days.iter().filter_map(|day| local(day.and_time(time)));
+                moments.into_iter().find(|at| *at > said_at)
+            }
+            Self::Date(date) => local(date),
+        }
+    }
+}
+
+fn local(date: NaiveDateTime) -> Option<Timestamp> {
+    Local.from_local_datetime(&date).earliest().map(|at| at.with_timezone(&Utc))
+}
+
 impl Class {
     pub fn word(&self) -> &'static str {
         match self {
             Self::UsageLimit { .. } => "usage-limit",
-            Self::RateLimited => "rate-limited",
+            Self::RateLimited { .. } => "rate-limited",
             Self::Auth { .. } => "auth",
             Self::Denied { .. } => "denied",
             Self::Overloaded { .. } => "overloaded",
@@ -93,9 +129,9 @@ impl Class {
     /// What an HTTP status means for a run; `None`: nothing in particular.
     pub(super) fn of_status(status: u64) -> Option<Self> {
         match status {
-            401 | 403 => Some(Self::Auth { said: format!("the provider answers {status}") }),
-            429 => Some(Self::RateLimited),
-            500..=599 => Some(Self::Overloaded { said: format!("the provider answers {status}") }),
+            401 | 403 => Some(Self::Auth { said: status.to_string() }),
+            429 => Some(Self::RateLimited { retry_after_s: None }),
+            500..=599 => Some(Self::Overloaded { said: status.to_string() }),
             _ => None,
         }
     }
@@ -112,6 +148,7 @@ pub(super) struct Seen {
     pub(super) counting: Counting,
     pub(super) finish: Finish,
     trouble: Option<Class>,
+    refusals: u32,
     denied: Vec<String>,
     /// The model's message that was counted last, so that its parts are not counted again.
     pub(super) counted: Option<String>,
@@ -132,7 +169,7 @@ impl Seen {
 
     /// The model has answered: what stood in the way does so no more.
     pub(super) fn progress(&mut self) {
-        self.trouble = None;
+        (self.trouble, self.refusals) = (None, 0);
     }
 
     /// Tokens of one more answer.
@@ -144,10 +181,15 @@ impl Seen {
 
     /// A limit that says until when is not forgotten for the plain 429 that it comes with.
     pub(super) fn trouble(&mut self, class: Class) {
+        self.refusals = self.refusals.saturating_add(1);
         let known = matches!(self.trouble, Some(Class::UsageLimit { .. }));
-        if !(known && class == Class::RateLimited) {
+        if !(known && matches!(class, Class::RateLimited { .. })) {
             self.trouble = Some(class);
         }
+    }
+
+    pub(super) fn refusals(&self) -> u32 {
+        self.refusals
     }
 
     pub(super) fn in_trouble(&self) -> bool {
@@ -155,7 +197,10 @@ impl Seen {
     }
 
     pub(super) fn deny(&mut self, tool: &str) {
-        let tool = clip(tool, 40);
+        let tool = clip(tool, 120);
+        if tool.starts_with("run \"") {
+            self.denied.retain(|known| known != "run a command");
+        }
         if self.denied.len() < DENIED_MAX && !self.denied.contains(&tool) {
             self.denied.push(tool);
         }

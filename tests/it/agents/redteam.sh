@@ -6,19 +6,17 @@ while [ ! -e "$HOME/attack" ] && [ ! -e "$HOME/honest" ]; do sleep 0.02; done
 attack=$(cat "$HOME/attack")
 rm "$HOME/attack"
 
-# flag AGENT STEP STATUS [WHEN]: whole, beside the place, so that a flag comes in one piece. Its copy for a replay is made
-# before: once in place, it may be taken away at any moment.
-flag() {
+# write AGENT STEP STATUS [WHEN]: a whole flag beside its place. flag: the same, moved in, so that it comes in one piece.
+write() {
   printf '{"agent":"%s","step":"%s","status":"%s","nextAgent":"codex","timestamp":"%s"}' \
     "$1" "$2" "$3" "$(date -u -d "${4:-now}" +%Y-%m-%dT%H:%M:%S.%NZ)" > flag.tmp
-  cp flag.tmp "$HOME/last"
-  mv flag.tmp .agent-status.json
 }
+flag() { write "$@"; mv flag.tmp .agent-status.json; }
 me() { flag claude-code 1 proposed "${1:-now}"; }
 
 case "$attack" in
   forge-agent) flag codex 1 proposed ;;
-  replay) cp "$HOME/last" flag.tmp; mv flag.tmp .agent-status.json ;;
+  replay) write claude-code 1 proposed; touch -d '2 hours ago' flag.tmp; mv flag.tmp .agent-status.json ;;
   backdate) me '31 minutes ago' ;;
   future) me 'tomorrow' ;;
   skip-ahead) flag claude-code 1 executed ;;

@@ -289,6 +289,7 @@ fn a_decision_gets_the_next_number_and_every_field() {
     let record = artifact::Decision {
         task: &task,
         by: &by,
+        bypassed: &artifact::Bypassed::Dod,
         date: "2026-01-31",
         failed: "`x` ended with 1",
         risk: "R-012",
@@ -334,6 +335,7 @@ pub(super) fn new_task(title: &str, list: Vec<String>) -> NewTask {
         title: title.to_owned(),
         priority: Priority::P0,
         assignee: "codex".to_owned(),
+        person: false,
         status: Status::New,
         dod_profile: "auto".to_owned(),
         scope: Scope { may_touch: vec!["**".to_owned()], ..Scope::default() },

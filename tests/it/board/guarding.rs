@@ -18,7 +18,7 @@ fn a_tree_is_prepared_and_an_override_merges() {
     let stage = board_with(&config);
     stage.write(".gitignore", ".env.test\n.made\n");
     stage.write(".env.test", "KEY=1\n");
-    stage.write(".kodingx/RISKS.md", "# Risks\n\n### R-001: it may burn\n**Priority:** P0 (Critical)\n**Status:** OPEN\n**Linked Tasks:** none\n");
+    stage.write(".kodingx/RISKS.md", "# Risks\n\n### R-001: it may burn\n**Priority:** P1 (High)\n**Status:** OPEN\n**Linked Tasks:** none\n");
     stage.git(&["add", "-A"]);
     stage.git(&["commit", "--quiet", "-m", "settings"]);
     let plain = task(&stage, "plain", &[]);
@@ -141,10 +141,11 @@ fn nobody_reports_for_another() {
         ));
         stage.wait("the refusal", || {
             let all = stage.json(&["escalations", "--json"]);
-            let found =
-                all.as_array().unwrap().iter().find(|one| {
-                    one["rule"] == "AG-07" && one["summary"].to_string().contains(&path)
-                })?;
+            let found = all
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|one| one["rule"] == "AG-07" && one.to_string().contains(&path))?;
             Some(found["summary"].as_str().unwrap().to_owned())
         })
     };

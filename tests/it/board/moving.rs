@@ -76,9 +76,9 @@ fn a_status_written_by_hand_moves_nothing() {
     let text = stage.read(path).unwrap();
     stage.write(path, text.replace("IN_PROGRESS", "DONE"));
     assert_eq!(stage.start_with(&["--once"]).wait(), 0);
-    let told = stage.escalation("AG-06").expect("the owner is told");
-    assert!(told["summary"].as_str().unwrap().contains("AG-08"), "{told}");
-    assert_eq!(stage.read(path).unwrap(), text.replace("IN_PROGRESS", "DONE"), "the file stays");
+    let told = stage.escalation("AG-11").expect("the owner is told");
+    assert!(told["summary"].as_str().unwrap().contains("IN_PROGRESS again"), "{told}");
+    assert_eq!(stage.read(path).unwrap(), text, "the status is put back");
     refused(&stage, &["task", "done", "T0001"], "T0001 is IN_PROGRESS");
 }
 
@@ -356,4 +356,60 @@ fn a_clone_is_nobodys_until_it_is_adopted() {
     copy.unwrap();
     let twin = stage.agency_in(&clone, &["task", "cancel", "T0001"]);
     assert!(twin.code == 1 && twin.err.contains("AG-05"), "{}", twin.err);
+}
+
+// covers: AG-11, AG-15, AG-20
+#[test]
+fn a_done_that_is_not_ours_is_shown_nowhere_and_check_finds_every_forgery() {
+    let stage = board();
+    let file = task(&stage, &[]);
+    let path = file.to_str().unwrap();
+    stage.ok(&["task", "start", "T0001"]);
+    assert_eq!(stage.agency(&["check"]).code, 0, "{}", stage.agency(&["check"]).out);
+    let text = stage.read(path).unwrap();
+    stage.write(path, text.replace("IN_PROGRESS", "DONE"));
+    assert_eq!(stage.json(&["task", "list", "--json"])[0]["status"], "IN_PROGRESS");
+    assert_eq!(stage.json(&["task", "list", "--status", "DONE", "--json"]), serde_json::json!([]));
+    let status = stage.ok(&["status"]);
+    assert!(status.contains("1 whose file says DONE") && !status.contains("1 DONE"), "{status}");
+    let finds = |words: &str| {
+        let said = stage.agency(&["check"]);
+        assert!(said.code == 1 && said.out.contains(words), "{words}: {}", said.out);
+    };
+    finds("says DONE without our verify; T0001 is IN_PROGRESS");
+    stage.write(path, &text);
+    let state = stage.read(".kodingx/STATE.md").unwrap();
+    stage
+        .write(".kodingx/STATE.md", state.replace("active_tasks: [\"T0001\"]", "active_tasks: []"));
+    finds("`active_tasks` is not as `agency` wrote it");
+    stage.write(".kodingx/STATE.md", &state);
+    stage.ok(&["verify", "--task", "T0001"]);
+    assert_eq!(stage.agency(&["check"]).code, 0, "{}", stage.agency(&["check"]).out);
+    let verify = stage.json(&["verify", "--task", "T0001", "--json"]);
+    let artifact = verify["path"].as_str().unwrap();
+    let written = stage.read(artifact).unwrap();
+    stage.write(artifact, written.replace("test ! -e broken", "true"));
+    finds("the artifact of T0001 is not as `agency` wrote it");
+    stage.write(artifact, written);
+    stage.write(".kodingx/RISKS.md", "# Risks\n\n### R-005: x\n**Linked Tasks:** none\n");
+    finds("R-005 has no **Priority:**");
+}
+
+// covers: AG-37, AG-27
+#[test]
+fn a_mistyped_assignee_is_refused_and_an_archived_dependency_is_there() {
+    let stage = board();
+    let new = |more: &[&str]| {
+        stage
+            .agency(&[&["task", "new", "--title", "x", "--assignee", "cluade-code"], more].concat())
+    };
+    let said = new(&[]);
+    assert!(said.code == 1 && said.err.contains("claude-code, codex"), "{}", said.err);
+    assert!(said.err.contains("--force-assignee"), "{}", said.err);
+    assert_eq!(new(&["--force-assignee"]).code, 0, "a person");
+    assert_eq!(new(&[]).code, 0, "who is known from then on");
+    stage.ok(&["task", "cancel", "T0001"]);
+    stage.ok(&["task", "cancel", "T0002"]);
+    stage.ok(&["archive", "--older-than", "0"]);
+    assert_eq!(new(&["--depends-on", "T0001"]).code, 0, "what was put away is there");
 }

@@ -13,7 +13,7 @@ pub(crate) const CONFIG: &str = "board: { auditor: codex, disk_floor: 1MiB }\nli
 pub(crate) fn board_with(config: &str) -> Stage {
     let stage = Stage::new(AGENT);
     stage.configure(config);
-    stage.ok(&["init", "--orchestrator", "other", "--builders", "claude-code,codex"]);
+    stage.ok(&["init", "--orchestrator", "other", "--builders", "claude-code,codex,alice"]);
     let profile = "name: tiny\ndescription: one check\ncommands:\n  - \"test ! -e broken\"\n";
     stage.write(".kodingx/dod/profiles/tiny.yml", profile);
     stage.git(&["add", "-A"]);
@@ -142,7 +142,7 @@ fn check_remedies(
     failed: [&(String, PathBuf); 3],
     clashes: &[(String, PathBuf); 2],
 ) {
-    let words = ["outside the scope", "does not say fixed", "ended with 1"];
+    let words = ["outside the scope", "does not say fixed", "ended with exit code 1"];
     for ((id, _), reason) in failed.into_iter().zip(words) {
         let found = remedies(stage, id);
         assert_eq!(found.len(), 1, "{id}: {found:?}");

@@ -65,11 +65,15 @@ fn nothing_never_passes() {
         ),
         ("empty", "name: empty\ndescription: x\ncommands: []\n", "no command"),
         ("gone", "", "there is no profile `gone`"),
-        ("slow", "name: slow\ndescription: x\ncommands: [\"sleep 600\"]\n", "ended with 124"),
+        (
+            "slow",
+            "name: slow\ndescription: x\ncommands: [\"sleep 600\"]\n",
+            "`sleep 600` was stopped after 1 s",
+        ),
         (
             "orphan",
             "name: orphan\ndescription: x\ncommands: [\"setsid sleep 601 & exit 3\"]\n",
-            "ended with 3",
+            "ended with exit code 3",
         ),
     ] {
         if !text.is_empty() {
@@ -263,6 +267,43 @@ fn an_orchestrator_that_builds_too_much_itself_is_told() {
     assert!(stage.ok(&["verify", "--task", "T0001"]).contains("changed 7 files"));
 }
 
+// covers: AG-25
+#[test]
+fn what_the_orchestrator_committed_counts_too() {
+    let stage = board();
+    stage.ok(&["assign", "other", "--title", "by itself", "--dod-profile", "tiny"]);
+    stage.ok(&["task", "start", "T0001"]);
+    stage.write("a.txt", "line\n".repeat(201));
+    stage.git(&["add", "a.txt"]);
+    stage.git(&["commit", "--quiet", "-m", "by itself"]);
+    assert!(stage.ok(&["verify", "--task", "T0001"]).contains("(AG-25)"));
+}
+
+// covers: AG-20
+#[test]
+fn an_open_p1_warns_and_an_open_p0_cannot_be_overridden() {
+    let stage = board();
+    let risk = |priority: &str| {
+        let text = format!("# Risks\n\n### R-001: x\n**Priority:** {priority}\n**Status:** OPEN\n");
+        stage.write(".kodingx/RISKS.md", text);
+        stage.git(&["add", "-A"]);
+        stage.git(&["commit", "--quiet", "-m", priority]);
+    };
+    risk("P1");
+    task(&stage, &["--risk", "R-001"]);
+    task(&stage, &[]);
+    assert!(stage.ok(&["verify", "--task", "T0001"]).contains("Result: WARN"));
+    let words = ["verify", "--task", "T0001", "--override", "--reason", "x", "--followup", "T0002"];
+    let words = [&words[..], &["--approver", "me"]].concat();
+    stage.ok(&words);
+    let decisions = stage.read(".kodingx/DECISIONS.md").unwrap();
+    assert!(decisions.contains("**Override Type:** Risk Acceptance"), "{decisions}");
+    assert!(decisions.contains("although the P1 risk R-001 is OPEN"), "{decisions}");
+    risk("P0");
+    let said = stage.agency(&words);
+    assert!(said.code == 1 && said.err.contains("cannot be overridden (AG-20)"), "{}", said.err);
+}
+
 // covers: AG-17, AG-19
 #[test]
 fn verify_says_the_same_to_machines() {
@@ -278,7 +319,7 @@ fn verify_says_the_same_to_machines() {
     let said = stage.agency(&["verify", "--task", "T0001", "--json"]);
     let failed: Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!((said.code, failed["result"].as_str()), (1, Some("fail")));
-    assert!(failed["objection"].as_str().unwrap().contains("ended with 1"), "{failed}");
+    assert!(failed["objection"].as_str().unwrap().contains("exit code 1"), "{failed}");
     assert!(said.err.contains("[1/1]"), "how far it is goes to stderr: {}", said.err);
     let words = ["verify", "--task", "T0001", "--override", "--reason", "x", "--followup", "T0002"];
     let overruled = stage.json(&[&words[..], &["--approver", "me", "--json"]].concat());

@@ -17,7 +17,7 @@ fn agent(more: &str) -> String {
     )
 }
 
-fn daemon_stage(config: &str, more: &str, tasks: &[String]) -> Stage {
+pub(crate) fn daemon_stage(config: &str, more: &str, tasks: &[String]) -> Stage {
     let stage = stage_with(&agent(more), config, tasks);
     let script = stage.at("agent.sh");
     let text = format!(
@@ -95,9 +95,16 @@ fn tasks_are_handed_out_in_order_and_their_agents_know_what_came_before() {
         "tested FEAT-1",
         "src/FEAT-1.txt (text)",
         "build/FEAT-2-task-feat-2",
+        "from its branch `build/FEAT-1-task-feat-1`, which is not merged into `main` yet",
+        include_str!("../../spec/codifica-11.txt"),
     ] {
         assert!(prompt.contains(words), "the prompt lacks {words}:\n{prompt}");
     }
+    assert_eq!(
+        stage.git(&["show", "build/FEAT-2-task-feat-2:src/FEAT-1.txt"]),
+        "made for FEAT-1",
+        "the work of the dependency is in its tree"
+    );
     assert_eq!(
         stage.git(&["show", "build/FEAT-1-task-feat-1:src/FEAT-1.txt"]),
         "made for FEAT-1",
@@ -114,7 +121,7 @@ fn tasks_are_handed_out_in_order_and_their_agents_know_what_came_before() {
     assert!(stage.ok(&["work", "audit"]).contains("no violation"));
 }
 
-// covers: CD-10, CD-12, CD-16
+// covers: CD-10, CD-12, CD-16, CD-30
 #[test]
 fn what_really_changed_is_judged_against_the_scope() {
     let config = CONFIG.replace(
@@ -140,13 +147,76 @@ fn what_really_changed_is_judged_against_the_scope() {
         .find(|one| one["rule"] == "CD-16" || one["rule"] == "CD-12")
         .cloned();
     let told = told.unwrap_or_else(|| panic!("{all}\n{}", stage.daemon_log())).to_string();
-    for words in ["my.key", "elsewhere.txt", "old.png", "CD-10"] {
+    for words in [
+        "my.key",
+        "elsewhere.txt",
+        "old.png",
+        "CD-10",
+        "Not committed on `build/FEAT-1-task-feat-1`",
+        "refs/agency/snapshots/codifica-FEAT-1-end",
+    ] {
         assert!(told.contains(words), "the message lacks {words}: {told}");
     }
+    let kept = stage.git(&["log", "--name-only", "--format=", "build/FEAT-1-task-feat-1"]);
+    assert!(kept.contains("src/FEAT-1.txt"), "{kept}");
+    assert!(!kept.contains("my.key") && !kept.contains("elsewhere.txt"), "{kept}");
+    let bytes = stage.git(&["show", "refs/agency/snapshots/codifica-FEAT-1-end:src/my.key"]);
+    assert_eq!(bytes, "x", "nothing is thrown away");
     assert!(
         stage.read("work/active.md").unwrap().contains("Task FEAT-2"),
         "the owner's branch is untouched"
     );
+}
+
+// covers: CD-30
+#[test]
+fn a_file_outside_the_scope_that_an_agent_committed_leaves_the_branch() {
+    let config =
+        CONFIG.replace("\"rules\":{", "\"rules\":{\"file_scope\":{\"exclude\":[\"*.key\"]},");
+    let sly = "echo x > src/my.key; git add -A; git -c user.name=a -c user.email=a@b commit --quiet -m mine";
+    let stage = daemon_stage(&config, sly, &[task("FEAT-1", "")]);
+    stage.ok(&["adopt"]);
+    run_once(&stage);
+    let branch = "build/FEAT-1-task-feat-1";
+    let kept = stage.git(&["log", "--name-only", "--format=", branch]);
+    assert!(kept.contains("src/FEAT-1.txt") && !kept.contains("my.key"), "{kept}");
+    let told = told(&stage, "CD-12").pop().unwrap_or_else(|| panic!("{}", stage.daemon_log()));
+    assert!(told["did"].as_str().unwrap().contains("`src/my.key`"), "{told}");
+    let refs = stage.git(&["for-each-ref", "--format=%(refname)", "refs/agency/out-of-scope/"]);
+    assert_eq!(stage.git(&["show", &format!("{refs}:src/my.key")]), "x", "kept apart");
+}
+
+// covers: CD-15
+#[test]
+fn a_dependency_that_conflicts_waits_for_the_owner_and_goes_on_when_it_is_merged() {
+    let stage =
+        daemon_stage(CONFIG, "", &[task("FEAT-1", ""), task("FEAT-2", "  depends_on: [FEAT-1]\n")]);
+    stage.git(&["checkout", "--quiet", "-b", "build/FEAT-1-task-feat-1"]);
+    stage.write("README.md", "one way\n");
+    stage.git(&["commit", "--quiet", "-a", "-m", "by FEAT-1"]);
+    stage.git(&["checkout", "--quiet", "main"]);
+    stage.write("README.md", "another way\n");
+    let done = stage.read("work/active.md").unwrap().replacen("state: todo", "state: done", 1);
+    stage.write("work/active.md", done);
+    stage.git(&["commit", "--quiet", "-a", "-m", "the owner's way"]);
+    stage.ok(&["adopt"]);
+    let daemon = stage.start();
+    let all = stage.wait("the conflict to be told", || {
+        Some(told(&stage, "CD-15")).filter(|all| !all.is_empty())
+    });
+    daemon.stop();
+    let said = all[0]["summary"].as_str().unwrap();
+    assert!(
+        said.contains("`build/FEAT-1-task-feat-1` conflicts with `main` in README.md"),
+        "{said}"
+    );
+    assert!(stage.started().is_empty());
+    stage.git(&["merge", "--quiet", "-s", "ours", "-m", "merged", "build/FEAT-1-task-feat-1"]);
+    stage.ok(&["resume"]);
+    run_once(&stage);
+    assert_eq!(stage.json(&["work", "show", "FEAT-2", "--json"])["state"], "done");
+    let prompt = std::fs::read_to_string(stage.at("home/prompt-FEAT-2")).unwrap();
+    assert!(prompt.contains("is merged into `main`"), "{prompt}");
 }
 
 // covers: CD-10, CD-06, CD-20

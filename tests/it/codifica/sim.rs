@@ -226,6 +226,10 @@ impl Play {
                 return self.world.end_run(&run.run, Outcome::Crash { how: "signal 9".to_owned() });
             }
             1 => return self.world.end_run(&run.run, Outcome::Ok),
+            2 if self.below(2) == 0 => {
+                let what = "cannot reach its provider".to_owned();
+                return self.world.end_run(&run.run, Outcome::Provider { what, retry_at: None });
+            }
             2 => return self.world.end_run(&run.run, Outcome::UsageLimit { until: None }),
             3 => return, // it goes on working
             _ => {}

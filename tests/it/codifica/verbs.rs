@@ -87,7 +87,7 @@ fn a_task_from_new_to_the_archive_without_a_remote() {
     assert!(subjects.contains("codifica: FEAT-1 in_progress → blocked by human"), "{subjects}");
 }
 
-// covers: CD-11, CD-07
+// covers: CD-11, CD-07, CD-29
 #[test]
 fn a_refusal_names_its_rule_and_changes_nothing() {
     let stage = stage(&[task("FEAT-1", "")]);
@@ -111,7 +111,14 @@ fn a_refusal_names_its_rule_and_changes_nothing() {
             .err
             .contains("CD-07a")
     );
-    stage.ok(&["work", "reclaim", "FEAT-1", "--as-human", "--reason", "no answer"]);
+    let fresh = stage.agency(&["work", "reclaim", "FEAT-1", "--as-human", "--reason", "no answer"]);
+    assert!(
+        fresh.code == 1 && fresh.err.contains("is not stale: agent:a was active"),
+        "{}",
+        fresh.err
+    );
+    assert!(fresh.err.contains("--force"), "{}", fresh.err);
+    stage.ok(&["work", "reclaim", "FEAT-1", "--as-human", "--reason", "no answer", "--force"]);
     assert_eq!(show(&stage, "FEAT-1")["owner"], "unassigned");
 }
 
@@ -144,7 +151,12 @@ fn an_unfinished_edit_of_the_owner_is_never_swept_in_or_lost() {
     let dirty = stage.read("work/active.md").unwrap().replace("Prose", "Unfinished prose");
     stage.write("work/active.md", &dirty);
     let said = stage.agency(&["work", "claim", "--agent", "a"]);
-    assert!(said.code == 1 && said.err.contains("commit or stash"), "{}", said.err);
+    assert!(
+        said.code == 1
+            && said.err.contains("work/active.md has uncommitted changes. Commit or stash"),
+        "{}",
+        said.err
+    );
     assert_eq!(stage.read("work/active.md").unwrap(), dirty);
     assert_eq!(stage.git(&["log", "--oneline", "main"]).lines().count(), 2);
 }
@@ -157,7 +169,7 @@ fn a_checkout_that_cannot_follow_is_left_as_it_is_and_said() {
     let dirty = std::fs::read_to_string(&file).unwrap().replace("Prose", "Unfinished");
     std::fs::write(&file, &dirty).unwrap();
     let said = stage.agency_in(&clones[0], &["work", "claim", "FEAT-1", "--agent", "a"]);
-    assert!(said.code == 0 && said.out.contains("left as it is"), "{}{}", said.out, said.err);
+    assert!(said.code == 0 && said.out.contains("your main was not moved: work/active.md has uncommitted changes. Commit them, then: git pull --rebase"), "{}{}", said.out, said.err);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), dirty);
     // The other clone knows nothing of it, and is told before anything happens.
     let late = stage.agency_in(&clones[1], &["work", "claim", "FEAT-1", "--agent", "b"]);

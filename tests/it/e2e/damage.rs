@@ -51,7 +51,9 @@ fn a_flipped_byte_is_named_and_stops_the_repository() {
     let daemon = stage.start();
     put_flag(&stage, &flag("claude-code", "executed"));
     stage.wait("the last commit", || (stage.transitions().len() == 4).then_some(()));
-    assert_eq!(stage.escalation("DM-10").unwrap()["state"], "resolved", "it is open again");
+    stage.wait("the notice's end", || {
+        (stage.escalation("DM-10")?["state"] == "resolved").then_some(())
+    });
     drop(daemon);
 }
 

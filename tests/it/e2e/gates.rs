@@ -35,7 +35,7 @@ fn gates_run(stage: &Stage) -> Vec<(String, String)> {
     gates
 }
 
-// covers: LP-22
+// covers: LP-22, SU-11
 #[test]
 fn a_failing_gate_refuses_and_its_output_reaches_the_next_prompt() {
     let stage = Stage::new(&learner());
@@ -48,7 +48,7 @@ fn a_failing_gate_refuses_and_its_output_reaches_the_next_prompt() {
     assert_eq!(stage.state()["phase"], "complete");
     let outcomes: Vec<_> = gates_run(&stage).into_iter().map(|(_, how)| how).collect();
     let wanted =
-        ["execute ok", "execute crash", "execute ok", "execute ok", "verify ok", "verify ok"];
+        ["execute ok", "execute failed", "execute ok", "execute ok", "verify ok", "verify ok"];
     assert_eq!(outcomes, wanted, "executed refused, accepted, and checked again in verify");
     assert_eq!(
         stage.git(&["ls-files", "bad.txt"]),

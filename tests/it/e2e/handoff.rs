@@ -3,11 +3,12 @@
 mod kills;
 
 use super::stage::Stage;
+use crate::board::terminal::Terminal;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 
-const RELAY: &str = include_str!("../agents/relay.sh");
+pub(crate) const RELAY: &str = include_str!("../agents/relay.sh");
 
 /// Every message, by its id: its folder and its document.
 fn messages(stage: &Stage) -> BTreeMap<String, Vec<(String, Value)>> {
@@ -181,13 +182,27 @@ fn a_question_is_answered_and_the_answer_goes_back_as_a_handoff() {
     let before = stage.started().len();
     assert_eq!(stage.start_with(&["--once"]).wait(), 1);
     assert_eq!(stage.started().len(), before, "a blocking question holds the workflow");
-    let said = stage.ok(&["answer", asked["id"].as_str().unwrap(), "JWT, as before"]);
-    assert!(said.contains("hears: JWT"), "{said}");
+    let id = asked["id"].as_str().unwrap();
+    let refused = stage.agency(&["answer", id, "Basic auth"]);
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.err.contains("not one of the options: `JWT`, `Session`, `OAuth`"),
+        "{}",
+        refused.err
+    );
+    let said = stage.ok(&["answer", id, "OAuth"]);
+    assert!(said.contains("builder gets the answer: OAuth"), "{said}");
+    let said = stage.ok(&["answer", id, "jwt", "--reason", "as before"]);
+    assert!(said.contains("corrected answer: JWT"), "{said}");
+    assert!(stage.ok(&["check"]).contains("nothing is wrong"), "our own schema accepts the answer");
     assert_eq!(stage.start_with(&["--once"]).wait(), 0, "{}", stage.daemon_log());
     assert_eq!(state(&stage)["current_workflow"]["status"], "completed");
     let all = messages(&stage);
     let answer = all.values().find(|places| places[0].1["type"] == "answer").unwrap();
-    assert_eq!(answer[0].1["payload"]["answer"], "JWT, as before");
+    assert_eq!(answer[0].1["payload"]["answer"], "JWT");
+    assert_eq!(answer[0].1["payload"]["reason"], "as before");
+    let late = stage.agency(&["answer", id, "OAuth"]);
+    assert_eq!(late.code, 1, "it was read: {}", late.out);
     assert_eq!((answer.len(), answer[0].0.as_str()), (1, "completed"));
     assert_eq!(count(&events(&stage), "escalation_triggered"), 1);
     assert!(stage.escalation("HO-07").is_some_and(|one| one["state"] == "resolved"));
@@ -217,8 +232,20 @@ fn people_may_accept_complete_and_reject_by_hand() {
     stage.ok(&["handoff", "accept", &first[..8]]);
     stage.ok(&["handoff", "accept", &first]);
     assert_eq!(stage.json(&["handoff", "show", &first, "--json"])["status"], "accepted");
+    let counts = || {
+        let status = stage.json(&["status", "--json"]);
+        let protocols = status["repos"][0]["protocols"].as_array().unwrap().clone();
+        let relay = protocols.into_iter().find(|one| one["name"] == "handoff").unwrap();
+        (relay["detail"]["pending"].clone(), relay["detail"]["accepted"].clone())
+    };
+    assert_eq!(counts(), (1.into(), 1.into()));
+    assert_eq!(state(&stage)["agents"]["builder"]["status"], "active");
+    assert_eq!(count(&events(&stage), "handoff_accepted"), 1);
     stage.ok(&["handoff", "complete", &first]);
+    assert_eq!(counts(), (1.into(), 0.into()));
+    assert_eq!(state(&stage)["agents"]["builder"]["status"], "completed");
     stage.ok(&["handoff", "reject", &second]);
+    assert_eq!(counts(), (0.into(), 0.into()));
     assert_eq!(stage.agency(&["handoff", "accept", &second]).code, 1, "what is rejected stays so");
     assert!(stage.ok(&["check"]).contains("nothing is wrong"));
     assert_eq!(stage.start_with(&["--once"]).wait(), 1, "{}", stage.daemon_log());
@@ -252,17 +279,101 @@ fn a_message_with_many_problems_names_them_all_and_moves_nowhere() {
     ];
     let said = stage.agency(&words);
     assert_eq!(said.code, 1);
-    for problem in [
-        "`priority`",
-        "`to` = builder",
-        "`context.workflow`",
-        "`context.spec`",
-        "no `payload.spec`",
-        "no `payload.commit`",
-    ] {
+    for problem in ["`priority`", "`to` = builder", "`context.workflow`", "`context.spec`"] {
         assert!(said.err.contains(problem), "{problem} is missing in {}", said.err);
     }
     assert!(messages(&stage).is_empty());
+}
+
+/// The spec's own escalation, word for word.
+const SPEC_ESCALATION: &str = include_str!("../relay/spec/escalation.json");
+
+const FIRST: &str = "3f2a9c1e-0000-4000-8000-000000000001";
+
+// covers: HO-14, HO-01, HO-07
+#[test]
+fn a_first_message_without_a_state_file_makes_one_and_the_specs_escalation_is_heard() {
+    let stage = Stage::new(RELAY);
+    let path = format!(".claude/handoffs/pending/{FIRST}.json");
+    stage.write(&path, format!("\u{feff}{SPEC_ESCALATION}"));
+    assert!(stage.read(".claude/state.json").is_none());
+    assert_eq!(stage.start_with(&["--once"]).wait(), 1, "the question holds");
+    let asked = stage.escalation("HO-07").expect("the owner is asked");
+    assert_eq!(asked["options"], serde_json::json!(["JWT", "Session", "OAuth"]));
+    let state = state(&stage);
+    assert_eq!(state["schema_version"], "1.0.0");
+    for agent in ["planner", "builder", "reviewer", "fixer"] {
+        assert_eq!(state["agents"][agent]["status"], "idle", "{agent}");
+    }
+}
+
+// covers: HO-15, DM-13
+#[test]
+fn a_refused_message_is_told_with_its_first_problem() {
+    let stage = Stage::new(RELAY);
+    let path = format!(".claude/handoffs/pending/{FIRST}.json");
+    let urgent = SPEC_ESCALATION.replacen('{', "{\"priority\": \"urgent\",", 1);
+    stage.write(&path, &urgent);
+    // A folder of messages that are none may be another tool's: nothing is taken away before `adopt`.
+    assert_eq!(stage.start_with(&["--once"]).wait(), 1);
+    assert_eq!(stage.read(&path).as_deref(), Some(urgent.as_str()));
+    let held = stage.escalation("DM-13").expect("the owner is asked");
+    assert!(held["evidence"][0].as_str().unwrap().contains("`priority` = \"urgent\""), "{held}");
+    stage.ok(&["adopt"]);
+    stage.start_with(&["--once"]).wait();
+    let status = stage.ok(&["status"]);
+    assert!(status.contains("a message was refused: `priority` = \"urgent\""), "{status}");
+    assert!(stage.read(&path).is_none());
+}
+
+// covers: HO-14, HO-04
+#[test]
+fn a_state_file_of_another_tool_is_told_and_adopted_with_its_keys() {
+    let stage = Stage::new(RELAY);
+    let theirs = r#"{"theme": "dark", "agents": ["a"]}"#;
+    stage.write(".claude/state.json", theirs);
+    let path = format!(".claude/handoffs/pending/{FIRST}.json");
+    stage.write(&path, SPEC_ESCALATION);
+    let mut terminal = Terminal::open(&stage, &["run", "--once"]);
+    terminal.wait("has another format");
+    terminal.wait("to resolve: agency handoff adopt");
+    let (code, shown) = terminal.end();
+    assert_eq!(code, 1, "it is held: {shown}");
+    assert_eq!(stage.read(".claude/state.json").as_deref(), Some(theirs), "it is left alone");
+    let status = stage.ok(&["status"]);
+    for words in ["has another format (no `schema_version`)", "agency handoff adopt"] {
+        assert!(status.contains(words), "{words} is missing in {status}");
+    }
+    let said = stage.agency(&["lock", "acquire", "x"]);
+    assert!(said.code == 1 && said.err.contains("has another format"), "{}", said.err);
+    stage.ok(&["handoff", "adopt"]);
+    assert_eq!(stage.start_with(&["--once"]).wait(), 1, "the question holds");
+    let state = state(&stage);
+    assert_eq!((&state["theme"], &state["schema_version"]), (&"dark".into(), &"1.0.0".into()));
+    assert!(stage.escalation("HO-04").is_some_and(|one| one["state"] == "resolved"));
+    assert!(stage.escalation("HO-07").is_some(), "the message is delivered now");
+}
+
+// covers: HO-05
+#[test]
+fn a_lock_without_an_expiry_is_shown_and_the_holder_releases_by_name() {
+    let stage = Stage::new(RELAY);
+    stage.write(
+        ".claude/state.json",
+        r#"{"schema_version": "1.0.0", "locks": {"a": {"agent": "builder", "acquired": "2026-01-01T00:00:00Z"}}}"#,
+    );
+    let listed = stage.ok(&["lock", "list"]);
+    assert!(listed.contains("unknown; may be taken over"), "{listed}");
+    stage.ok(&["lock", "acquire", "b", "--agent", "builder"]);
+    let refused = stage.agency(&["lock", "release", "b", "--agent", "fixer"]);
+    assert!(refused.code == 1 && refused.err.contains("only its holder"), "{}", refused.err);
+    let mut inside = stage.program();
+    inside.env("AGENCY_RUN", "r1").env("AGENCY_AGENT", "fixer").current_dir(stage.repo());
+    let said = inside.args(["lock", "release", "b", "--agent", "builder"]).output().unwrap();
+    let text = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.code() == Some(1) && text.contains("its own locks only"), "{text}");
+    stage.ok(&["lock", "release", "b", "--agent", "builder"]);
+    stage.ok(&["lock", "acquire", "a", "--agent", "fixer"]);
 }
 
 // covers: HO-10

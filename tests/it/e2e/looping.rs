@@ -1,6 +1,6 @@
 //! The loop from end to end with the real daemon.
 
-use super::stage::{FLAG, HONEST, Stage};
+use super::stage::{FLAG, HONEST, STATE, Stage};
 use serde_json::json;
 
 // covers: LP-01, LP-16, LP-19, LP-24, DM-01, SU-01
@@ -136,4 +136,106 @@ fn a_push_follows_when_configured_and_is_never_forced() {
     assert_eq!(stage.start_with(&["--once"]).wait(), 0, "{}", stage.daemon_log());
     let there = stage.git_in(&stage.at("remote.git"), &["rev-parse", "main"]);
     assert_eq!(there, stage.git(&["rev-parse", "main"]));
+}
+
+/// Each thing that an agent may do to the history, once; afterwards it is honest.
+const GIT_ACTS: [&str; 6] = [
+    "git checkout -q -b agents-own",
+    "git checkout -q --detach",
+    "git add -A && git commit -q -m mine",
+    "git commit -q --amend -m mine",
+    "echo more >> README.md && git stash -q",
+    "git tag mine",
+];
+
+// Six repositories, because each act needs a daemon of its own.
+// covers: LP-20
+#[test]
+fn what_an_agent_does_to_the_history_holds_once_and_the_named_command_works() {
+    std::thread::scope(|scope| {
+        for act in GIT_ACTS {
+            scope.spawn(move || one_git_act(act));
+        }
+    });
+}
+
+fn one_git_act(act: &str) {
+    let once = format!(
+        "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@example.com GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@example.com\n\
+         if [ ! -f \"$HOME/did\" ]; then touch \"$HOME/did\"; {act}; fi\n{HONEST}"
+    );
+    let stage = Stage::new(&once);
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let daemon = stage.start();
+    let told = stage.wait("the hold", || stage.escalation("LP-20"));
+    let held = || stage.json(&["status", "--json"])["repos"][0]["held"] == true;
+    stage.wait("the status", || held().then_some(()));
+    let open = stage.json(&["escalations", "--json"]);
+    let open = open.as_array().unwrap().iter();
+    let critical: Vec<_> = open.filter(|one| one["severity"] == "critical").collect();
+    assert_eq!(critical.len(), 1, "{act}: {critical:?}");
+    if act.starts_with("git checkout") {
+        // Nothing is written while HEAD is elsewhere, and `resume` names the way back.
+        let refused = stage.agency(&["resume"]);
+        assert!(refused.err.contains("git switch main"), "{act}: {}", refused.err);
+        stage.git(&["switch", "-q", "main"]);
+    } else {
+        stage.wait("the id in the state file", || {
+            (stage.state()["escalations"][0] == told["id"]).then_some(())
+        });
+    }
+    stage.ok(&["resume"]);
+    stage.wait_for_phase("complete");
+    assert_eq!(stage.state()["escalations"], json!([]), "{act}");
+    assert_eq!(daemon.stop(), 0);
+}
+
+// covers: DM-12
+#[test]
+fn a_loop_begins_with_the_committed_settings_of_its_repository() {
+    let stage = Stage::new(HONEST);
+    stage.write("agency.yaml", "loop: { gates: [\"touch \\\"$HOME/gate-ran\\\"\"] }\n");
+    stage.git(&["add", "-A"]);
+    stage.git(&["commit", "-q", "-m", "settings"]);
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0, "{}", stage.daemon_log());
+    assert!(stage.at("home/gate-ran").exists(), "the committed gate ran");
+}
+
+// covers: DM-12
+#[test]
+fn settings_that_are_not_committed_do_not_count_and_wrong_ones_refuse() {
+    let stage = Stage::new(HONEST);
+    stage.write("agency.yaml", "loop: { gates: [\"false\"] }\n");
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let other = Stage::new(HONEST);
+    other.write("agency.yaml", "loop: { gatez: [] }\n");
+    other.git(&["add", "-A"]);
+    other.git(&["commit", "-q", "-m", "settings"]);
+    let said = other.agency(&["loop", "init", "--steps", "1"]);
+    assert_eq!(said.code, 1, "{}{}", said.out, said.err);
+    assert!(said.err.contains("gatez"), "{}", said.err);
+}
+
+// covers: LP-35, LP-36
+#[test]
+fn a_loop_of_other_scripts_is_adopted_changed_and_ended() {
+    let stage = Stage::new("sleep 1000");
+    let theirs = r#"{"currentStep": "1", "currentRound": 1, "phase": "review", "status": "proposed",
+        "activeAgent": "codex", "stepsComplete": [], "history": [], "escalations": [],
+        "lastUpdated": "2026-01-01T00:00:00Z"}"#;
+    stage.write(STATE, theirs);
+    let refused = stage.agency(&["adopt"]);
+    assert!(refused.code != 0 && refused.err.contains("--steps 1,"), "{}", refused.err);
+    stage.ok(&["adopt", "--steps", "1,2"]);
+    assert_eq!(stage.state()["phase"], "review");
+    assert_eq!(stage.state()["steps"], json!(["1", "2"]));
+    stage.ok(&["loop", "steps", "add", "3"]);
+    stage.ok(&["loop", "end", "--reason", "enough"]);
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0, "{}", stage.daemon_log());
+    assert_eq!(stage.state()["phase"], "complete");
+    assert_eq!(
+        stage.transitions(),
+        ["Review loop: Step 1 steps-added", "Review loop: Step 1 ended"]
+    );
 }

@@ -50,7 +50,7 @@ pub(super) fn detail(stage: &Stage) -> Value {
 pub(super) fn wait_until_parked(stage: &Stage, phase: &str) {
     stage.wait(&format!("a parked agent in {phase}"), || {
         let loop_now = detail(stage);
-        let parked = loop_now["summary"].as_str()?.contains("starts again in");
+        let parked = loop_now["summary"].as_str()?.contains("next try ");
         (parked && loop_now["detail"]["phase"] == phase).then_some(())
     });
 }

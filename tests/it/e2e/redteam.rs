@@ -21,11 +21,12 @@ use End::{Held, Refused, Told};
 const ATTACKS: &[(&str, End)] = &[
     ("forge-agent", Refused("LP-08")),
     ("replay", Refused("LP-28")),
-    ("backdate", Refused("LP-28")),
+    ("backdate", Refused("LP-06")),
     ("future", Refused("LP-06")),
     ("race", Refused("LP-08")),
     ("edit-state", Told("LP-11", "LP-05")),
-    ("other-review", Told("LP-17", "LP-05")),
+    // By its step while the agent runs, or by the foreign file once it has ended: whichever is looked at first.
+    ("other-review", Told("LP-17", "LP-05 LP-31")),
     ("skip-ahead", Held("LP-03")),
     ("mandates", Held("LP-12")),
     ("commit", Held("LP-20")),
@@ -57,7 +58,8 @@ fn attack(stage: &Stage, name: &str) {
 /// Flags that race may be refused one by one: the rule must be among what was refused since.
 fn wait_for_refusal(stage: &Stage, name: &str, rule: &str, before: usize) {
     stage.wait(&format!("the refusal of {name} by {rule}"), || {
-        refusals(stage)[before..].iter().any(|seen| seen == rule).then_some(())
+        let is_one = |seen: &String| rule.split(' ').any(|rule| rule == seen);
+        refusals(stage)[before..].iter().any(is_one).then_some(())
     });
 }
 

@@ -220,6 +220,11 @@ impl Drop for Stage {
 }
 
 impl Daemon {
+    /// One that a test started in its own way.
+    pub(crate) fn of(child: Child) -> Self {
+        Self { child }
+    }
+
     pub(crate) fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap()
     }

@@ -1,4 +1,5 @@
-//! Kills a process at the Nth of its system calls that change a file or start a process. It knows nothing of the program.
+//! Kills a process at the Nth of its system calls that change a file or start a process, or lets that call fail. It knows nothing of
+//! the program.
 //!
 //! Threads are followed, children are not: a thread is a clone whose end sends no SIGCHLD, and only those are asked for.
 
@@ -31,10 +32,40 @@ struct Tracer {
     /// Descriptors of files, so that pipes and wake-ups between threads do not count.
     files: BTreeSet<u64>,
     killed: Option<&'static str>,
+    what: Injected,
+    /// The thread whose call is to fail, until the kernel has refused it.
+    failing: Option<Pid>,
+}
+
+/// What happens at the chosen call.
+#[derive(Clone, Copy, Debug)]
+enum Injected {
+    Kill,
+    /// The call is not done and returns this error.
+    Fail {
+        errno: Errno,
+    },
+}
+
+/// Runs a command whose `nth` such call fails, counted from one. Its end comes with the name of the call, if it came to that.
+pub(crate) fn fail_at(
+    command: &Command,
+    nth: usize,
+    errno: Errno,
+) -> Result<(End, Option<&'static str>), Errno> {
+    trace(command, nth, Injected::Fail { errno })
 }
 
 /// Runs a command and kills it before its `nth` such call, counted from one.
 pub(crate) fn kill_at(command: &Command, nth: usize) -> Result<End, Errno> {
+    trace(command, nth, Injected::Kill).map(|(end, _)| end)
+}
+
+fn trace(
+    command: &Command,
+    nth: usize,
+    what: Injected,
+) -> Result<(End, Option<&'static str>), Errno> {
     let leader = start_stopped(command);
     let flags = WaitPidFlag::WUNTRACED | WaitPidFlag::__WNOTHREAD;
     waitpid(leader, Some(flags))?;
@@ -53,6 +84,8 @@ pub(crate) fn kill_at(command: &Command, nth: usize) -> Result<End, Errno> {
         inside: BTreeMap::new(),
         files: BTreeSet::new(),
         killed: None,
+        what,
+        failing: None,
     };
     tracer.follow()
 }
@@ -74,7 +107,7 @@ fn start_stopped(command: &Command) -> Pid {
 }
 
 impl Tracer {
-    fn follow(mut self) -> Result<End, Errno> {
+    fn follow(mut self) -> Result<(End, Option<&'static str>), Errno> {
         // Only our own: other tests of this process wait for children of theirs.
         let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
         loop {
@@ -86,10 +119,10 @@ impl Tracer {
                 WaitStatus::PtraceEvent(thread, ..) => (thread, None),
                 WaitStatus::Stopped(thread, signal) => (thread, Some(signal)),
                 WaitStatus::Exited(pid, code) if pid == self.leader => {
-                    return Ok(End::Exited { code, calls: self.calls });
+                    return Ok((End::Exited { code, calls: self.calls }, self.killed));
                 }
                 WaitStatus::Signaled(pid, signal, _) if pid == self.leader => {
-                    return Ok(End::Killed(self.killed.unwrap_or(signal.as_str())));
+                    return Ok((End::Killed(self.killed.unwrap_or(signal.as_str())), self.killed));
                 }
                 _ => continue,
             };
@@ -105,7 +138,9 @@ impl Tracer {
     fn at_call(&mut self, thread: Pid) {
         let Ok(registers) = ptrace::getregs(thread) else { return };
         if let Some(opens) = self.inside.remove(&thread) {
-            if opens {
+            if self.failing == Some(thread) {
+                self.refuse(thread, registers);
+            } else if opens {
                 self.files.insert(registers.rax);
             }
             return;
@@ -124,15 +159,48 @@ impl Tracer {
             {
                 "write"
             }
+            // A thread is no process: the kernel refuses it for other reasons than these.
+            libc::SYS_clone | libc::SYS_clone3 if self.starts_thread(thread, number, registers) => {
+                ""
+            }
             number => name(number).unwrap_or_default(),
         };
         if !name.is_empty() {
-            self.count(name);
+            self.count(name, thread);
         }
     }
 
-    fn count(&mut self, name: &'static str) {
+    /// As a kill at a thread's start is as good as any other, only failing calls ask.
+    fn starts_thread(&self, thread: Pid, number: i64, registers: libc::user_regs_struct) -> bool {
+        let flags = if number == libc::SYS_clone {
+            i64::try_from(registers.rdi).unwrap_or(0)
+        } else {
+            let at = registers.rdi as usize as ptrace::AddressType;
+            ptrace::read(thread, at).unwrap_or(0)
+        };
+        matches!(self.what, Injected::Fail { .. }) && flags & i64::from(libc::CLONE_THREAD) != 0
+    }
+
+    /// The kernel did not know the call's number any more; the caller sees our error instead of its.
+    fn refuse(&mut self, thread: Pid, mut registers: libc::user_regs_struct) {
+        self.failing = None;
+        if let Injected::Fail { errno } = self.what {
+            registers.rax = (-i64::from(errno as i32)).cast_unsigned();
+            ptrace::setregs(thread, registers).unwrap();
+        }
+    }
+
+    fn count(&mut self, name: &'static str, thread: Pid) {
         if self.killed.is_some() {
+            return;
+        }
+        if let (0, Injected::Fail { .. }) = (self.left, self.what) {
+            let Ok(mut registers) = ptrace::getregs(thread) else { return };
+            registers.orig_rax = u64::MAX;
+            ptrace::setregs(thread, registers).unwrap();
+            self.killed = Some(name);
+            self.failing = Some(thread);
+            self.inside.insert(thread, false);
             return;
         }
         if self.left == 0 {

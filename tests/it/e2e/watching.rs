@@ -76,7 +76,7 @@ fn lines(picture: &str) -> Vec<&str> {
     placed.map(|(_, line)| line).filter(|line| !line.is_empty()).collect()
 }
 
-// covers: OP-04, SE-05
+// covers: OP-04, SE-05, DM-20
 #[test]
 fn the_view_is_calm_fits_and_gives_the_terminal_back() {
     let stage = Stage::new(HONEST);
@@ -86,13 +86,14 @@ fn the_view_is_calm_fits_and_gives_the_terminal_back() {
     let first = terminal.sent();
     assert!(first.starts_with(&format!("{ENTER}{WIPE}")), "{first:?}");
     assert!(lines(&first).iter().all(|line| line.chars().count() <= 80), "{first:?}");
-    let headline = lines(&first)[0];
+    assert!(lines(&first)[0].starts_with("daemon: NOT RUNNING"), "{first:?}");
+    let headline = lines(&first)[1];
     assert!(headline.contains("1 repo · 0 runs · $0.00 today"), "{headline:?}");
     assert!(headline.trim_end_matches("\x1b[K").ends_with("^C leaves"), "{headline:?}");
     // Nothing happens, so the next pictures are a new time and no more.
-    terminal.wait("the clock", |sent| sent[first.len()..].matches("\x1b[1;1H").count() >= 2);
+    terminal.wait("the clock", |sent| sent[first.len()..].matches("\x1b[2;1H").count() >= 2);
     let more = terminal.sent()[first.len()..].to_owned();
-    assert!(!more.contains("\x1b[3;1H") && !more.contains(WIPE), "{more:?}");
+    assert!(!more.contains("\x1b[4;1H") && !more.contains(WIPE), "{more:?}");
 
     terminal.resize("6", "30");
     terminal.wait("a new picture", |sent| {

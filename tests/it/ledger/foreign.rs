@@ -41,7 +41,7 @@ fn stage() -> Stage {
 
 fn put(stage: &Stage, name: &str, text: &str, known: Known) {
     if known == Known::Ignored {
-        stage.write(".gitignore", &format!("{name}\n"));
+        stage.write(".gitignore", format!("{name}\n"));
         stage.git(&["add", ".gitignore"]);
         stage.git(&["commit", "--quiet", "-m", "ignore it"]);
     }
@@ -122,7 +122,7 @@ fn a_file_that_appears_while_an_agent_works_is_not_merged_over() {
         for known in [Known::Untracked, Known::Ignored] {
             let stage = stage();
             if known == Known::Ignored {
-                stage.write(".gitignore", &format!("{name}\n"));
+                stage.write(".gitignore", format!("{name}\n"));
                 stage.git(&["add", ".gitignore"]);
                 stage.git(&["commit", "--quiet", "-m", "ignore it"]);
             }
@@ -174,6 +174,33 @@ fn a_list_that_was_taken_out_of_git_is_not_written_anew() {
     assert_eq!(fs::read_to_string(stage.repo().join("feature_list.json")).unwrap(), list);
     let status = stage.agency(&["status"]).out;
     assert!(status.contains("is in your tree, but not on `main`"), "{status}");
+}
+
+// covers: LG-17
+#[test]
+fn the_loop_begins_on_a_list_without_ids_only_after_adopt() {
+    let stage = stage();
+    put(
+        &stage,
+        "feature_list.json",
+        "[{\"title\": \"Health\", \"status\": \"done\"}]\n",
+        Known::Tracked,
+    );
+    let said = stage.agency(&["ledger", "init"]);
+    assert_eq!(said.code, 1, "{}", said.out);
+    assert!(
+        said.err.contains("without an id") && said.err.contains("agency ledger adopt"),
+        "{}",
+        said.err
+    );
+    stage.ok(&["ledger", "adopt"]);
+    stage.ok(&["ledger", "init"]);
+    stage.agency(&["run", "--once"]);
+    assert_eq!(started(&stage), "", "all of its features are done");
+    let status = stage.agency(&["status"]).out;
+    assert!(status.contains("complete"), "{status}");
+    let list = fs::read_to_string(stage.repo().join("feature_list.json")).unwrap();
+    assert_eq!(list, "[{\"id\": \"FEAT-001\", \"title\": \"Health\", \"status\": \"done\"}]\n");
 }
 
 // covers: LG-02

@@ -102,4 +102,10 @@ fn the_scripts_call_us_with_the_same_words() {
     desk.write("scripts/reviews.py", "print('mine')\n");
     assert!(desk.fails(1, &["ledger", "scripts"]).contains("not ours"));
     assert_eq!(desk.read("scripts/reviews.py"), "print('mine')\n");
+    desk.ok(&["ledger", "scripts", "--force"]);
+    assert_eq!(
+        desk.read("scripts/reviews.py.old-1"),
+        "print('mine')\n",
+        "what is replaced is kept"
+    );
 }

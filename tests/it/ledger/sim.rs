@@ -229,8 +229,7 @@ impl Play {
 
     fn passing(&self) -> BTreeSet<String> {
         let list = self.on_main::<Features>().unwrap();
-        let passing = list.all().iter().filter(|feature| feature["passes"] == json!(true));
-        passing.map(|feature| feature["id"].as_str().unwrap().to_owned()).collect()
+        list.all().filter(|feature| feature.passes()).map(|feature| feature.id()).collect()
     }
 
     /// What is on the main branch: right by its schemas, numbered in order, and nothing passes that no REVIEW let through.

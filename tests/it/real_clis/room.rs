@@ -181,6 +181,7 @@ impl Room {
             resume: resume.clone(),
             access: case.access,
             budget_usd: None,
+            ..Options::default()
         };
         let launch = launch(self.profile, &options);
         let mut spec = self.stage.spec("");

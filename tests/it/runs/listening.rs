@@ -10,6 +10,8 @@ use tempfile::tempdir;
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s-1"}"#;
 const RETRY: &str =
     r#"{"type":"system","subtype":"api_retry","error_status":401,"error":"authentication_failed"}"#;
+const BUSY: &str =
+    r#"{"type":"system","subtype":"api_retry","error_status":529,"error":"overloaded"}"#;
 const ANSWER: &str = r#"{"type":"assistant","message":{"id":"m","usage":{"input_tokens":9}}}"#;
 
 fn result(cost: &str, more: &str) -> String {
@@ -49,20 +51,83 @@ async fn a_refusal_is_known_while_it_runs_and_explains_the_time_limit() {
     let dir = tempdir().unwrap();
     let mut stage = Stage::new(dir.path());
     let mut spec =
-        claude(&stage, &[INIT, RETRY], "while [ ! -e go ]; do sleep 0.05; done; sleep 60");
+        claude(&stage, &[INIT, BUSY], "while [ ! -e go ]; do sleep 0.05; done; sleep 60");
     spec.limits.silence_s = Some(4);
     stage.start(&spec);
     let folder = stage.folder(&spec);
     wait_until("its trouble is known", || {
-        folder.usage().is_some_and(|file| file.trouble.as_deref() == Some("auth"))
+        folder.usage().is_some_and(|file| file.trouble.as_deref() == Some("overloaded"))
     })
     .await;
     let listed = history::list(&dir.path().join("runs"));
-    assert_eq!((listed[0].state, listed[0].trouble.as_deref()), ("running", Some("auth")));
+    assert_eq!((listed[0].state, listed[0].trouble.as_deref()), ("running", Some("overloaded")));
     assert_eq!(listed[0].session.as_deref(), Some("s-1"));
     let end = stage.end().await;
-    assert_eq!(end.outcome, Outcome::Auth { said: "authentication_failed".to_owned() });
+    assert_eq!(end.outcome.word(), "provider");
     assert_eq!(stage.json(&spec, "exit.json")["how"]["timeout"], "silence");
+}
+
+/// Its own retries would take minutes.
+// covers: SU-10
+#[tokio::test]
+async fn a_failed_sign_in_ends_the_run_at_once_and_says_what_to_do() {
+    let dir = tempdir().unwrap();
+    let mut stage = Stage::new(dir.path());
+    let mut spec = claude(&stage, &[INIT, RETRY], "sleep 60");
+    spec.agent = Some("claude-code".to_owned());
+    let end = stage.play(&spec).await;
+    let asks = "claude-code cannot sign in (401). Check ANTHROPIC_API_KEY or run \"claude\" once, then: agency resume";
+    assert_eq!(end.outcome.request("x"), asks);
+    assert_eq!(stage.json(&spec, "exit.json")["how"]["stopped"], "its provider refuses it");
+    let listed = history::list(&dir.path().join("runs"));
+    assert_eq!(listed[0].outcome, Some("auth"));
+}
+
+// covers: SU-09
+#[tokio::test]
+async fn a_provider_that_refuses_again_and_again_ends_the_run_early() {
+    let dir = tempdir().unwrap();
+    let mut stage = Stage::new(dir.path());
+    let spec = claude(&stage, &[INIT, BUSY, BUSY, BUSY, BUSY], "sleep 60");
+    let end = stage.play(&spec).await;
+    let what = "is not served by its provider (529)".to_owned();
+    assert_eq!(end.outcome, Outcome::Provider { what, retry_at: None });
+    let network = r#"{"type":"error","message":"Reconnecting... waiting for network (Connection failed: error sending request)"}"#;
+    let codex = RunSpec {
+        profile: Some(Profile::Codex),
+        ..claude(&stage, &[network, network, network, network], "sleep 60")
+    };
+    let end = stage.play(&codex).await;
+    let what = "cannot reach its provider (no connection)".to_owned();
+    assert_eq!(end.outcome, Outcome::Provider { what, retry_at: None });
+}
+
+// covers: SU-09
+#[tokio::test]
+async fn a_provider_that_answers_again_in_time_ends_nothing() {
+    let dir = tempdir().unwrap();
+    let mut stage = Stage::new(dir.path());
+    let lines = [INIT, BUSY, BUSY, BUSY, ANSWER, BUSY, BUSY, ANSWER, &result("0.1", "")];
+    let spec = claude(&stage, &lines, "");
+    assert_eq!(stage.play(&spec).await.outcome, Outcome::Ok);
+}
+
+// covers: SU-11
+#[tokio::test]
+async fn a_program_that_is_not_there_is_not_found() {
+    let dir = tempdir().unwrap();
+    let mut stage = Stage::new(dir.path());
+    let mut spec = claude(&stage, &[], "");
+    (spec.argv, spec.agent) = (vec!["claude-is-not-here".to_owned()], Some("builder-1".to_owned()));
+    let end = stage.play(&spec).await;
+    assert_eq!(end.outcome.word(), "not-found");
+    let asks = end.outcome.request("x");
+    assert!(
+        asks.starts_with(
+            "builder-1 cannot start: \"claude-is-not-here\" is not in PATH. Install it: npm install"
+        ),
+        "{asks}"
+    );
 }
 
 // covers: SU-05
@@ -70,7 +135,7 @@ async fn a_refusal_is_known_while_it_runs_and_explains_the_time_limit() {
 async fn our_own_stop_is_a_stop_whatever_the_stream_says() {
     let dir = tempdir().unwrap();
     let mut stage = Stage::new(dir.path());
-    let spec = claude(&stage, &[INIT, RETRY], "sleep 60");
+    let spec = claude(&stage, &[INIT, BUSY], "sleep 60");
     stage.start(&spec);
     let folder = stage.folder(&spec);
     wait_until("it is heard", || folder.usage().is_some_and(|file| file.trouble.is_some())).await;

@@ -57,6 +57,9 @@ impl Stage {
             env: vec![("PATH".to_owned(), path)],
             limits: Limits { grace_s: 1, ..Limits::default() },
             profile: None,
+            agent: None,
+            model: None,
+            price: None,
         }
     }
 

@@ -43,6 +43,8 @@ enum House {
     NoGit,
     /// The auditor is started read-only, and its last message is its verdict.
     Speaking,
+    /// The owner chose the auditor themselves: people's work is audited too.
+    Audited,
     /// The auditor `gemini` is another of the same maker's as `claude-code`.
     SameMaker,
 }
@@ -169,6 +171,7 @@ impl House {
             Self::OneForBoth => || board(Limits { auditor: "claude-code".to_owned(), ..limits() }),
             Self::NoMerge => || board(Limits { merge: None, ..limits() }),
             Self::Speaking => || board(Limits { answers: Answers::ByMessage, ..limits() }),
+            Self::Audited => || board(Limits { audits_people: true, ..limits() }),
             Self::SameMaker => || {
                 let makers =
                     ["claude-code", "gemini"].map(|who| (who.to_owned(), "claude".to_owned()));
@@ -205,8 +208,8 @@ fn every_board_row_and_refusal_has_a_folder() {
     let rows = table::TABLE.iter().map(|row| row.id);
     let refusals = [
         "AG-05", "AG-06", "AG-07", "AG-08", "AG-10", "AG-11", "AG-12", "AG-13", "AG-14", "AG-15",
-        "AG-16", "AG-17", "AG-18", "AG-19", "AG-20", "AG-26", "AG-27", "AG-30", "AG-31", "AG-34",
-        "DM-13", "SU-06",
+        "AG-16", "AG-17", "AG-18", "AG-19", "AG-20", "AG-26", "AG-27", "AG-28", "AG-30", "AG-31",
+        "AG-34", "AG-37", "AG-40", "AG-41", "DM-13", "SU-06",
     ];
     let missing: Vec<_> = rows.chain(refusals).filter(|id| !words.contains(id)).collect();
     assert!(missing.is_empty(), "no scenario shows {missing:?}");
@@ -331,7 +334,7 @@ fn alive(world: &World, task: &str, role: Option<&str>) -> Option<Spawn> {
 fn act(world: &mut World, role: &str, part: &Part) {
     let run = alive(world, &part.task, Some(role))
         .unwrap_or_else(|| panic!("no {role} works on {}:\n{}", part.task, summary(world)));
-    let TreeRef::Worktree(tree) = &run.tree else { panic!("a {role} in the owner's tree") };
+    let TreeRef::Worktree(tree) = &run.tree else { return act_in_main(world, role, part, &run) };
     for (path, text) in &part.writes {
         world.write_in(tree, path, text.as_str());
     }
@@ -343,6 +346,7 @@ fn act(world: &mut World, role: &str, part: &Part) {
         let ending = if role == "auditor" { "-audit.md" } else { "-report.md" };
         let asked = asked_for(&run.prompt, ending).expect("the prompt says where");
         let path = answer.path.clone().unwrap_or(asked);
+        let answer = numbered(answer, &run);
         let text = if role == "auditor" { answer.audit(&path) } else { answer.report(&path) };
         world.write_in(tree, &path, text);
     }
@@ -352,6 +356,63 @@ fn act(world: &mut World, role: &str, part: &Part) {
     world.pass(Duration::from_secs(60));
     let said = part.says.as_ref().map(|says| says.replace("DOCUMENT", &spoken(&run)));
     world.end_run_saying(&run.run, part.outcome.clone(), said);
+}
+
+/// An auditor looks at a person's work where it lies.
+fn act_in_main(world: &mut World, role: &str, part: &Part, run: &Spawn) {
+    assert_eq!(role, "auditor", "a {role} in the owner's tree");
+    for (path, text) in &part.writes {
+        world.write(path, text.as_str());
+    }
+    if let Some(answer) = &part.answer {
+        let path = asked_for(&run.prompt, "-audit.md").expect("the prompt says where");
+        world.write(&path, numbered(answer, run).audit(&path));
+    }
+    world.pass(Duration::from_secs(60));
+    world.end_run_saying(&run.run, part.outcome.clone(), None);
+}
+
+/// `audit: ASKED` stands for the number of the audit that the prompt asks for.
+fn numbered(answer: &Answer, run: &Spawn) -> Answer {
+    let mut answer = answer.clone();
+    if let Some(number) = answer.set.get_mut("audit") {
+        *number =
+            run.prompt.lines().find_map(|line| line.strip_prefix("audit: ")).map(str::to_owned);
+    }
+    answer
+}
+
+// covers: AG-35
+#[test]
+fn a_builder_is_told_its_scope_its_checks_and_whose_rules_are_not_its_own() {
+    let mut world = World::new(House::Ordinary.make(), "2026-01-01T09:00:00Z".parse().unwrap());
+    world.git = true;
+    world.write(".kodingx/agency.json", MANIFEST);
+    world.write(".kodingx/dod/profiles/tiny.yml", PROFILE);
+    world.commit_all("the owner's first commit");
+    world.look();
+    world.command(Verb::Init, &[]);
+    world.settle().unwrap();
+    let any = "{ must_touch: [], may_touch: [\"**\"], must_not_touch: [] }".to_owned();
+    for (id, scope) in [("T0001", None), ("T0002", Some(any))] {
+        let set = scope.map(|scope| ("scope".to_owned(), Some(scope))).into_iter().collect();
+        let task = Task { id: id.to_owned(), set, ..Task::default() };
+        world.write(&task.path(), task.text());
+    }
+    world.settle().unwrap();
+    let prompt = |id: &str| alive(&world, id, Some("builder")).unwrap().prompt;
+    for words in [
+        "You are the builder of T0001",
+        "the orchestrator's rules in this repository's files do not apply to you",
+        "You may change only files that match `work/**`, `broken`, but none that matches `work/secret/**`. ",
+        "the profile `tiny`",
+        "test ! -e broken",
+        "Acceptance:\n- it works",
+        "dod_passed: <true or false",
+    ] {
+        assert!(prompt("T0001").contains(words), "{words}\n{}", prompt("T0001"));
+    }
+    assert!(prompt("T0002").contains("You may change any file. "), "{}", prompt("T0002"));
 }
 
 /// The document that a prompt asks for.

@@ -22,6 +22,10 @@ struct Scene {
     empty: bool,
     /// So many of the features pass already.
     passing: usize,
+    /// A REVIEW let those pass.
+    reviewed: bool,
+    /// So often was the current feature rejected.
+    rejected: usize,
     /// So many fixes of the current feature were tried.
     fixes: usize,
     refactor: bool,
@@ -58,6 +62,8 @@ impl Default for Scene {
             phase: "IMPLEMENT".to_owned(),
             empty: false,
             passing: 0,
+            reviewed: false,
+            rejected: 0,
             fixes: 0,
             refactor: false,
             did: Vec::new(),
@@ -176,21 +182,35 @@ fn documents(scene: &Scene) -> Vec<(&'static str, Value)> {
             "completed_at": "2025-12-31T00:00:00Z", "summary": "The list", "features_touched": [], "outcome": "SUCCESS", "commits": []}],
     });
     let (agent, letter) = if scene.refactor { ("ARCHITECTURE", "A") } else { ("REVIEW", "R") };
-    let review = json!({"review_id": 1, "feature_id": feature, "branch": feature.map(|_| branch(scene)), "agent_type": agent,
+    let earlier = earlier_reviews(scene);
+    let id = earlier.len() + 1;
+    let review = json!({"review_id": id, "feature_id": feature, "branch": feature.map(|_| branch(scene)), "agent_type": agent,
         "timestamp": "2025-12-31T00:00:00Z", "features_completed": scene.passing, "verdict": "REQUEST_CHANGES", "summary": "Not yet",
-        "issues": {"critical": [], "major": [{"id": format!("{letter}1-M1"), "description": "errors are lost"}], "minor": [], "suggestions": []}});
+        "issues": {"critical": [], "major": [{"id": format!("{letter}{id}-M1"), "description": "errors are lost"}],
+            "minor": [{"id": format!("{letter}{id}-m1"), "description": "a typo"}], "suggestions": []}});
     let fixes: Vec<Value> = (1..=scene.fixes)
-        .map(|id| json!({"fix_id": id, "review_id": 1, "feature_id": feature, "branch": branch(scene), "agent_type": "FIX",
+        .map(|fix| json!({"fix_id": fix, "review_id": id, "feature_id": feature, "branch": branch(scene), "agent_type": "FIX",
             "timestamp": "2025-12-31T00:00:00Z", "issues_fixed": [], "issues_deferred": [], "tests_added": [],
             "merged_to_main": false, "pending_review": true}))
         .collect();
-    let reviews: Vec<Value> =
-        (scene.phase == "FIX" || scene.fixes > 0).then_some(review).into_iter().collect();
+    let last = (scene.phase == "FIX" || scene.fixes > 0).then_some(review);
+    let reviews: Vec<Value> = earlier.into_iter().chain(last).collect();
     vec![
         ("feature_list.json", json!({"project_name": "Shop", "features": features})),
         ("progress.json", progress),
         ("reviews.json", json!({"schema_version": "1.0", "reviews": reviews, "fixes": fixes})),
     ]
+}
+
+fn earlier_reviews(scene: &Scene) -> Vec<Value> {
+    let passed = (0..if scene.reviewed { scene.passing } else { 0 })
+        .map(|at| (format!("F{:03}", 6 - at), "PASS"));
+    let rejected = (0..scene.rejected).map(|_| ("F001".to_owned(), "REJECT"));
+    let review = |(at, (feature, verdict)): (usize, (String, &str))| {
+        json!({"review_id": at + 1, "feature_id": feature, "branch": "feature/x", "agent_type": "REVIEW",
+            "timestamp": "2025-12-31T00:00:00Z", "verdict": verdict, "issues": {}, "summary": "Looked at it"})
+    };
+    passed.chain(rejected).enumerate().map(review).collect()
 }
 
 fn play(world: &mut World, scene: &Scene) {
@@ -280,7 +300,6 @@ fn summary(world: &World) -> String {
         status["current_phase"], status["current_feature"], status["current_branch"]
     )
     .unwrap();
-    let listed = |whole: &Value, name: &str| whole[name].as_array().cloned().unwrap_or_default();
     let all = listed(&features, "features");
     let passing: Vec<_> = all
         .iter()
@@ -298,22 +317,41 @@ fn summary(world: &World) -> String {
     for review in listed(&reviews, "reviews") {
         writeln!(
             text,
-            "  review    {} {} {} {}",
-            review["review_id"], review["agent_type"], review["feature_id"], review["verdict"]
+            "  review    {} {} {} {}{}",
+            review["review_id"],
+            review["agent_type"],
+            review["feature_id"],
+            review["verdict"],
+            review["trigger"].as_str().map(|why| format!(", {why}")).unwrap_or_default()
         )
         .unwrap();
     }
     for fix in listed(&reviews, "fixes") {
+        let deferred: Vec<_> =
+            listed(&fix, "issues_deferred").iter().map(|item| item["issue_id"].clone()).collect();
         let commits: Vec<_> =
             listed(&fix, "issues_fixed").iter().map(|item| item["commit"].is_string()).collect();
         writeln!(
             text,
-            "  fix       {} of {}, merged {}, commits {commits:?}",
-            fix["fix_id"], fix["review_id"], fix["merged_to_main"]
+            "  fix       {} of {}, merged {}, commits {commits:?}, deferred {}",
+            fix["fix_id"],
+            fix["review_id"],
+            fix["merged_to_main"],
+            json!(deferred)
         )
         .unwrap();
     }
-    for session in listed(&progress, "sessions") {
+    sessions(&progress, &mut text);
+    places(world, main, &mut text);
+    text
+}
+
+fn listed(whole: &Value, name: &str) -> Vec<Value> {
+    whole[name].as_array().cloned().unwrap_or_default()
+}
+
+fn sessions(progress: &Value, text: &mut String) {
+    for session in listed(progress, "sessions") {
         let subjects: Vec<_> =
             listed(&session, "commits").iter().map(|commit| commit["message"].clone()).collect();
         let range = if session["commit_range"].is_null() { "" } else { ", with a range" };
@@ -328,8 +366,6 @@ fn summary(world: &World) -> String {
         )
         .unwrap();
     }
-    places(world, main, &mut text);
-    text
 }
 
 /// Files and refs, who runs, and what was kept aside.

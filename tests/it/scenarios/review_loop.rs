@@ -21,9 +21,10 @@ struct Scene {
     outcome: Option<Outcome>,
     failures: u32,
     refusals: u32,
+    /// Flags that an earlier version noted as judged.
     judged: Vec<String>,
-    /// When that was; earlier versions did not note it.
-    judged_at: Option<Timestamp>,
+    /// Review files that were absent when the loop began.
+    absent: Vec<String>,
     /// Files that the owner had changed before the run began.
     owner_dirty: Vec<String>,
     /// Files that the run changed. They get new bytes.
@@ -37,6 +38,8 @@ struct Scene {
     branch: String,
     busy: Option<Busy>,
     head_moved: bool,
+    /// The run detached HEAD.
+    detached: bool,
     /// A branch, or a tag, that appeared while the run was alive.
     ref_made: Option<String>,
     branch_rewritten: bool,
@@ -77,6 +80,9 @@ enum Run {
     #[default]
     Ended,
     None,
+    /// Nobody was started in this turn; its changes were made by hand.
+    #[serde(rename = "by-hand")]
+    ByHand,
 }
 
 #[derive(Deserialize)]
@@ -120,7 +126,7 @@ impl Default for Scene {
             failures: 0,
             refusals: 0,
             judged: Vec::new(),
-            judged_at: None,
+            absent: Vec::new(),
             owner_dirty: Vec::new(),
             run_changes: Vec::new(),
             put_right: Vec::new(),
@@ -130,6 +136,7 @@ impl Default for Scene {
             branch: "main".to_owned(),
             busy: None,
             head_moved: false,
+            detached: false,
             ref_made: None,
             planted: None,
             planted_after: 0,
@@ -192,12 +199,44 @@ fn every_row_and_every_refusal_has_a_folder() {
     let words: BTreeSet<&str> = texts.split_whitespace().collect();
     let refusals = [
         "LP-03", "LP-04", "LP-05", "LP-06", "LP-07", "LP-08", "LP-10", "LP-11", "LP-19", "LP-20",
-        "LP-12", "LP-13", "LP-14", "LP-15", "LP-17", "LP-18", "LP-25", "LP-28", "LP-29", "DM-04",
-        "DM-13", "SU-03", "SU-05", "SU-06", "LP-22", "LP-30", "SE-01",
+        "LP-12", "LP-13", "LP-14", "LP-15", "LP-17", "LP-18", "LP-25", "LP-28", "LP-29", "LP-31",
+        "LP-35", "DM-04", "DM-13", "SU-03", "SU-10", "SU-06", "LP-22", "LP-30", "SE-01",
     ];
     let rows = table::TABLE.iter().map(|row| row.id);
     let missing: Vec<_> = rows.chain(refusals).filter(|id| !words.contains(id)).collect();
     assert!(missing.is_empty(), "no scenario shows {missing:?}");
+}
+
+// covers: LP-07, LP-32
+#[test]
+fn the_plans_text_of_the_step_is_in_every_prompt_of_it() {
+    const PLAN: &str =
+        "# Plan\n## Step 1: parse\nBuild the parser.\n## Step 2\nBuild the printer.\n";
+    let mut world = World::new(with_git, "2026-01-01T00:00:00Z".parse().unwrap());
+    world.write("README.md", "the project\n");
+    world.commit_all("the owner's first commit");
+    world.look();
+    world.command(Verb::Init, &[("plan", PLAN)]);
+    world.settle().unwrap();
+    let turns = [
+        ("claude-code", "proposed", "codex"),
+        ("codex", "approved", "claude-code"),
+        ("claude-code", "executed", "codex"),
+        ("codex", "verified-clean", "claude-code"),
+    ];
+    for (agent, status, next) in turns {
+        let spawn = world.alive().expect("an agent is at work").spawn.clone();
+        let prompt = &spawn.prompt;
+        assert!(prompt.contains("Build the parser.") && !prompt.contains("printer"), "{prompt}");
+        assert!(!prompt.contains("advance"), "{prompt}");
+        let stamp = world.now.wall.to_rfc3339();
+        let flag = serde_json::json!({"agent": agent, "step": "1", "status": status, "nextAgent": next, "timestamp": stamp});
+        world.write(".agent-status.json", flag.to_string());
+        world.end_run(&spawn.run, Outcome::Ok);
+        world.settle().unwrap();
+    }
+    let prompt = &world.alive().expect("the next step begins").spawn.prompt;
+    assert!(prompt.contains("Build the printer.") && !prompt.contains("parser"), "{prompt}");
 }
 
 fn check(folder: &Path) {
@@ -341,6 +380,9 @@ fn disturb(world: &mut World, scene: &Scene) {
         world.heads.remove("main");
         world.commit_tree(tree, "a rewritten history");
     }
+    if scene.detached {
+        world.branch = None;
+    }
     if scene.branch != "main" {
         let head = world.heads["main"].clone();
         world.heads.insert(scene.branch.clone(), head);
@@ -407,8 +449,9 @@ fn begin(world: &mut World, scene: &Scene, state: &SceneState, mandates: Option<
     memos.extend(authored.iter().map(|(name, digest)| (name.as_str(), digest.clone())));
     let judged: Vec<_> =
         scene.judged.iter().map(|text| format!("judged/{}", Digest::of(text.as_bytes()))).collect();
-    let judged_at = scene.judged_at.map_or(serde_json::json!(true), |at| serde_json::json!(at));
-    memos.extend(judged.iter().map(|name| (name.as_str(), judged_at.clone())));
+    memos.extend(judged.iter().map(|name| (name.as_str(), serde_json::json!(true))));
+    let absent: Vec<_> = scene.absent.iter().map(|name| format!("authored/{name}")).collect();
+    memos.extend(absent.iter().map(|name| (name.as_str(), serde_json::json!("absent"))));
     let memo =
         memos.into_iter().map(|(name, value)| Memo { name: name.to_owned(), value: Some(value) });
     let decision = Decision { memo: memo.collect(), ..Decision::default() };

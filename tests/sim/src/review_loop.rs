@@ -51,6 +51,8 @@ pub struct Play {
     /// Contents that no commit of ours may hold.
     owners_work: BTreeSet<Digest>,
     owner_files: u32,
+    /// How many transitions there were when a flag was written by hand: the next one may hold the owner's work (LP-19).
+    by_hand: BTreeSet<usize>,
 }
 
 fn change_request(round: &Value, n: u64) -> String {
@@ -66,7 +68,8 @@ pub fn play(seed: u64) -> Play {
     let make: MakeProtocol = if seed.is_multiple_of(2) { make } else { make_gated };
     let world = World::new(make, start);
     let (dice, owners_work) = (Dice::new(seed), BTreeSet::new());
-    let mut play = Play { world, dice, seed, kills: 0, owners_work, owner_files: 0 };
+    let mut play =
+        Play { world, dice, seed, kills: 0, owners_work, owner_files: 0, by_hand: BTreeSet::new() };
     play.world.write("README.md", "the project\n");
     play.world.commit_all("the owner's first commit");
     play.settle();
@@ -76,6 +79,12 @@ pub fn play(seed: u64) -> Play {
         play.world.replies.contains_key(&id) || play.kills > 0,
         "seed {seed}: init is not answered"
     );
+    // A daemon that is killed before it has answered has forgotten the command, and the owner gives it again.
+    while play.state().is_null() {
+        play.world.look();
+        play.world.command(Verb::Init, &[("steps", STEPS)]);
+        play.settle();
+    }
     for event in 1..=60 {
         play.turn_of_events();
         if event % 10 == 0 {
@@ -188,6 +197,8 @@ impl Play {
     /// A flag with no run alive.
     fn by_hand(&mut self) {
         if self.world.alive().is_none() {
+            let history = self.state()["history"].as_array().map_or(0, Vec::len);
+            self.by_hand.insert(history);
             self.write_flag();
         }
     }
@@ -200,7 +211,12 @@ impl Play {
         if self.world.runs[&run].spawn.command.is_some() {
             return self.gate_ends(&run);
         }
-        self.world.write("src/work.rs", format!("work {}\n", self.dice.next()));
+        let state = self.state();
+        let builds = state["phase"] == "execute"
+            || (state["phase"] == "verify" && state["activeAgent"] == "claude-code");
+        if builds || self.dice.one_in(8) {
+            self.world.write("src/work.rs", format!("work {}\n", self.dice.next()));
+        }
         match self.dice.below(14) {
             0 => return self.world.end_run(&run, Outcome::Crash { how: "signal 11".to_owned() }),
             1 => return self.world.end_run(&run, Outcome::Lost),

@@ -7,7 +7,7 @@ use super::super::{Place, bytes, refused, signals};
 use super::Args;
 use crate::clock;
 use crate::git::Repo;
-use crate::model::{Change, CommitId, RelPath, Sides, Snapshot, to_compare, weakened};
+use crate::model::{Change, CommitId, RelPath, Sides, Snapshot, TreeId, to_compare, weakened};
 use crate::protocol::board::artifact::{Artifact, Passed, Ran};
 use crate::protocol::board::names::same_agent;
 use crate::protocol::board::profile::{self, Profile};
@@ -19,22 +19,31 @@ pub(super) struct Look<'a> {
     place: &'a Place,
     git: Option<Repo>,
     snapshot: Option<Snapshot>,
+    base: Option<CommitId>,
     /// What git may obey while we look.
     _vault: Vault,
 }
 
 impl<'a> Look<'a> {
-    pub(super) async fn at(place: &'a Place, task: &Task) -> anyhow::Result<Self> {
+    /// `base`: the commit at which a person began the task, where our journal knows it.
+    pub(super) async fn at(
+        place: &'a Place,
+        task: &Task,
+        base: Option<CommitId>,
+    ) -> anyhow::Result<Self> {
         let git = Repo::open(&place.root).await?;
         let vault = Vault::new();
         if let Some(git) = &git {
             git.guard(vault.0.clone(), None)?;
         }
         let snapshot = match &git {
-            Some(git) => Some(git.snapshot(&format!("verify/{}", task.id), None).await?),
+            Some(git) => {
+                let since = base.as_ref().map(|base| TreeId::new(base.as_str()));
+                Some(git.snapshot(&format!("verify/{}", task.id), since.as_ref()).await?)
+            }
             None => None,
         };
-        Ok(Self { place, git, snapshot, _vault: vault })
+        Ok(Self { place, git, snapshot, base, _vault: vault })
     }
 
     fn head(&self) -> Option<(&Repo, &CommitId)> {
@@ -96,6 +105,20 @@ impl<'a> Look<'a> {
             notes,
             tree: self.snapshot.as_ref().map(|snapshot| snapshot.tree.as_str().to_owned()),
         })
+    }
+
+    /// AG-20: said before any command runs, since no override changes it.
+    pub(super) async fn refuse_blocking(&self, task: &Task) -> anyhow::Result<()> {
+        let (register, _) = self.trusted(&RelPath::fixed(risks::PATH)).await?;
+        let register = String::from_utf8_lossy(&register.unwrap_or_default()).into_owned();
+        let check = risks::check(&task.id, &task.risks, &risks::parse(&register));
+        match check.blocking_reason {
+            Some(reason) => {
+                Err(Refused(format!("{}: {reason}. It cannot be overridden (AG-20)", task.id))
+                    .into())
+            }
+            None => Ok(()),
+        }
     }
 
     async fn commands(
@@ -173,9 +196,14 @@ impl<'a> Look<'a> {
         if !same_agent(&task.assignee, &manifest.orchestrator) {
             return Ok(None);
         }
-        let changed = snapshot.dirty.iter().filter(|path| !path.as_str().starts_with(scope::OURS));
+        // Commits since the task began count as well as what is not committed.
+        let (from, changed): (&CommitId, Vec<&RelPath>) = match &self.base {
+            Some(base) => (base, snapshot.changed.iter().map(|change| &change.path).collect()),
+            None => (head, snapshot.dirty.iter().collect()),
+        };
+        let changed = changed.into_iter().filter(|path| !path.as_str().starts_with(scope::OURS));
         let changed: Vec<RelPath> = changed.cloned().collect();
-        let sides = git.sides(Some(head), &snapshot.tree, &changed).await?;
+        let sides = git.sides(Some(from), &snapshot.tree, &changed).await?;
         let lines: u64 = sides.iter().map(lines_changed).sum();
         let files = changed.len() as u64;
         let over = files > manifest.max_files || lines > manifest.max_lines;

@@ -9,7 +9,6 @@ use crate::escalate::pace::Outcome;
 use crate::escalate::send::Outgoing;
 use crate::escalate::track::{Digest, Parcel, Stage};
 use crate::model::{Severity, Timestamp};
-use crate::store::StoreError;
 use std::time::Duration;
 
 /// A parcel that may leave at some time; the most urgent one sorts first.
@@ -32,9 +31,6 @@ impl Shelf {
         backoff: Duration,
         now: Timestamp,
     ) -> Option<Ready> {
-        if self.paused.is_some_and(|until| now < until) {
-            return None;
-        }
         let mine = self.places().filter(|(of, _)| *of == channel);
         mine.filter_map(|(_, place)| self.ready(place, quiet, backoff, now)).min()
     }
@@ -63,25 +59,17 @@ impl Shelf {
         Some(Ready { later: at > now, at, not_holding: !holds, severity, made, place })
     }
 
-    /// Writes down that an attempt begins; only then there is something to send.
+    /// Writes down that an attempt begins. A disk that refuses this keeps no message back: the worst that can follow is that a
+    /// restart sends it again under the same id.
     pub(in crate::escalate::courier) fn start(
         &mut self,
         place: &Place,
         channels: &Channels,
         now: Timestamp,
-    ) -> Result<Outgoing, StoreError> {
+    ) -> Outgoing {
         self.look_again(place);
-        let before = self.parcel(place).cloned();
-        if let Some(parcel) = self.parcel(place) {
-            parcel.start(now);
-        }
-        if let Err(error) = self.write(place) {
-            if let (Some(parcel), Some(before)) = (self.parcel(place), before) {
-                *parcel = before;
-            }
-            return Err(error);
-        }
-        Ok(self.outgoing(place, channels, now).expect("BUG: only what is ready is started"))
+        self.settle(place, |parcel| parcel.start(now));
+        self.outgoing(place, channels, now).expect("BUG: only what is ready is started")
     }
 
     /// What is said is what holds now, and not at the last look around.

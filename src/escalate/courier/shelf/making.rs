@@ -3,7 +3,6 @@
 use super::{Place, Shelf};
 use crate::config::Quiet;
 use crate::escalate::channels::Channels;
-use crate::escalate::courier::PAUSE;
 use crate::escalate::message::{DigestHead, EVIDENCE_MAX, Kind, message_id};
 use crate::escalate::outbox::State;
 use crate::escalate::plan::{Due, Rules, next, told};
@@ -18,10 +17,6 @@ impl Shelf {
         channels: &Channels,
         now: Timestamp,
     ) -> Option<Timestamp> {
-        if self.paused.is_some_and(|until| now < until) {
-            return self.paused;
-        }
-        self.paused = None;
         let mut wakes = Vec::new();
         for channel in &channels.list {
             let (due, wake) = self.due(&channel.name, channel.quiet, channels, now);
@@ -85,7 +80,7 @@ impl Shelf {
         self.save(&Place::Alone { cause: due.cause.clone(), channel: channel.to_owned() });
     }
 
-    /// From its file on all members count as told; without it none does.
+    /// Its members count as told from now on, also while the disk refuses its file.
     fn make_digest(&mut self, channel: &str, due: &[Due], now: Timestamp) {
         let (mut members, mut lines, fresh) = (BTreeMap::new(), Vec::new(), Lane::default());
         let mut repo = String::new();
@@ -109,12 +104,7 @@ impl Shelf {
         let digest = Digest { channel: channel.to_owned(), urgent, head, parcel, members };
         let members = digest.members.clone();
         self.told.digests.insert(id.clone(), digest);
-        if let Err(error) = self.told.save_digest(&self.dir, &id) {
-            tracing::error!(outbox = %self.dir.display(), error = %error, "cannot write a digest, so it waits");
-            self.told.digests.remove(&id);
-            self.pause(now + PAUSE);
-            return;
-        }
+        self.save(&Place::Digest { id: id.clone() });
         for (cause, told) in members {
             let lane = self.told.tracks.entry(cause).or_default();
             let lane = lane.entry(channel.to_owned()).or_default();

@@ -1,7 +1,7 @@
 //! `agency verify` and its override (spec 2 §11, §20): what the command line ran is kept, and who overruled it is written down.
 
 use super::super::artifact::{self, Artifact, Override};
-use super::super::memory::{Paper, Verified};
+use super::super::memory::{Paper, Stage, Verified};
 use super::super::moves::Moves;
 use super::super::names::TaskId;
 use super::super::risks;
@@ -64,6 +64,7 @@ impl Ask<'_> {
             let to = artifact::earlier(path.as_str(), &old.timestamp);
             if let Ok(to) = RelPath::new(to) {
                 moves.also(to.clone(), old.artifact.digest.clone());
+                moves.of(self.id).papers.insert(to.clone(), old.artifact.digest.clone());
                 decision.effect(Effect::Copy {
                     from: path.clone(),
                     to,
@@ -73,6 +74,7 @@ impl Ask<'_> {
             seen = Some(old.artifact.digest);
         }
         decision.effect(Effect::Replace { path: path.clone(), bytes: Bytes(bytes), seen });
+        moves.of(self.id).papers.insert(path.clone(), digest.clone());
         moves.of(self.id).verified = Some(Verified {
             artifact: Paper { path: path.clone(), digest },
             timestamp: artifact.timestamp.clone(),
@@ -96,6 +98,9 @@ impl Ask<'_> {
         moves: &mut Moves<'_>,
         artifact: &mut Artifact,
     ) -> Result<String, String> {
+        if let Some(risk) = artifact.blocking_risk() {
+            return Err(format!("{}: {risk}. It cannot be overridden (AG-20)", self.id));
+        }
         let reason = self.reason().ok_or("an override needs --reason TEXT (AG-19)")?;
         let followup = self.command.arg("followup").and_then(TaskId::parse);
         let followup = followup.ok_or("an override needs --followup with a task id (AG-19)")?;
@@ -109,7 +114,9 @@ impl Ask<'_> {
             approver.ok_or("an override needs an approver: --approver, or a git e-mail (AG-19)")?;
         let decisions =
             self.it.index.text(artifact::DECISIONS).unwrap_or_else(|| "# Decisions\n".to_owned());
-        let failed = artifact.objection().unwrap_or_else(|| "pass".to_owned());
+        let failed =
+            artifact.objection().or_else(|| self.asked()).unwrap_or_else(|| "pass".to_owned());
+        let bypassed = artifact.bypassed();
         let by = Override {
             approved: true,
             approver: clip(approver, 200),
@@ -123,6 +130,7 @@ impl Ask<'_> {
         let record = artifact::Decision {
             task: self.id,
             by: &by,
+            bypassed: &bypassed,
             date: &self.it.zone().date(self.now.wall),
             failed: &failed,
             risk: &risk,
@@ -136,6 +144,13 @@ impl Ask<'_> {
         decision.announce("verify --override", &format!("{}{text}: {reason}", self.id));
         artifact.overridden = Some(by);
         Ok(text)
+    }
+
+    /// What the board asked the owner about this task, and what an override answers.
+    fn asked(&self) -> Option<String> {
+        let known = self.it.index.memory.tasks.get(self.id)?;
+        let waits = known.work.as_ref().is_some_and(|work| work.stage == Stage::Owner);
+        (waits && !known.reason.is_empty()).then(|| known.reason.clone())
     }
 
     fn rewrite(

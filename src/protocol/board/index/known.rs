@@ -210,6 +210,20 @@ impl Index {
         }
     }
 
+    /// AG-11: the file of a task that we moved says DONE, and we never said so.
+    pub(in crate::protocol::board) fn is_forged(&self, path: &RelPath) -> bool {
+        let Some(task) = self.sheets.get(path).and_then(|sheet| sheet.task.as_deref().ok()) else {
+            return false;
+        };
+        let known =
+            self.memory.tasks.contains_key(&task.id) || self.memory.adopted.contains_key(&task.id);
+        let alone = self.find(&task.id).is_some_and(|(one, _)| one == path);
+        known
+            && alone
+            && task.status == Status::Done
+            && self.status_of(&task.id) != Some(Status::Done)
+    }
+
     /// A person's move; to begin, every dependency must be DONE.
     fn claim_by(&self, row: &str, task: &Task, path: &RelPath) -> Claim {
         let waits = if row == "TB2" { self.waits_for(task) } else { Vec::new() };
@@ -261,6 +275,14 @@ impl Index {
         task.depends_on.iter().filter_map(word).collect()
     }
 
+    /// The newest report of a task, whatever it says.
+    pub(in crate::protocol::board) fn newest_report(
+        &self,
+        id: &TaskId,
+    ) -> Option<(&RelPath, &Bytes)> {
+        self.reports.get(id)?.last_key_value()
+    }
+
     /// The newest report of a task that is one, by path.
     pub(in crate::protocol::board) fn report_of(
         &self,
@@ -268,7 +290,7 @@ impl Index {
     ) -> Option<(&RelPath, &Bytes, Report)> {
         let reports = self.reports.get(id)?;
         reports.iter().rev().find_map(|(path, file)| {
-            let report = report::parse(&file.bytes, path).ok()?;
+            let report = report::parse_in(&file.bytes, path, self.zone()).ok()?;
             let task = self.task(id)?;
             same_agent(&report.agent, &task.assignee).then_some((path, file, report))
         })

@@ -207,13 +207,6 @@ fn duties() -> Vec<Duty> {
             ],
         ),
         duty(
-            "touch only your own block",
-            vec![
-                ("another's", hand(&of_b, &of_b.replace("title: A", "title: mine"))),
-                ("the order", hand(&(plain.clone() + &with("B", &[])), &(with("B", &[]) + &plain))),
-            ],
-        ),
-        duty(
             "when a push fails, look again",
             vec![("a note of another's undone by an old copy", {
                 let noted = held.clone()
@@ -223,6 +216,13 @@ fn duties() -> Vec<Duty> {
         ),
         // Nothing can show that somebody guessed; it is said, and a note asks.
         duty("ask a human", Vec::new()),
+        duty(
+            "touch only your own block",
+            vec![
+                ("another's", hand(&of_b, &of_b.replace("title: A", "title: mine"))),
+                ("the order", hand(&(plain.clone() + &with("B", &[])), &(with("B", &[]) + &plain))),
+            ],
+        ),
     ]
 }
 
@@ -261,6 +261,25 @@ fn every_rule_of_the_contract_has_its_counterpart() {
     let a = agent("a");
     let asked = act(&mine(&[]), "A", &a, &Action::RequestBlock { reason: reason() }, &stamp());
     assert!(asked.unwrap().warnings.is_empty());
+}
+
+/// spec 3 §11, word for word.
+const SECTION_11: &str = include_str!("../../../../tests/spec/codifica-11.txt");
+
+// covers: CD-18
+#[test]
+fn the_instruction_of_the_spec_reaches_agents_in_full_and_in_order() {
+    let told = contract(None);
+    assert!(told.starts_with(SECTION_11), "told:\n{told}");
+    let rules: Vec<&str> = SECTION_11.lines().filter_map(|line| line.strip_prefix("- ")).collect();
+    assert_eq!(rules.len(), 15);
+    let mut from = 0;
+    for rule in rules {
+        let at =
+            told[from..].find(rule).unwrap_or_else(|| panic!("not told, or not in order: {rule}"));
+        from += at + rule.len();
+        assert!(TERMS.iter().any(|term| term.text == rule), "no rule of ours enforces: {rule}");
+    }
 }
 
 // covers: CD-25

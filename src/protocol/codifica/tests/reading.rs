@@ -177,7 +177,7 @@ fn lists_are_found_in_fences_and_in_bare_files_and_prose_is_not() {
     assert_eq!(board("- a Markdown list\n- of words\n").len(), 0);
     for (bad, words) in [
         ("```yaml\n- id: A\n", "never closed"),
-        ("```yaml\ntasks:\n  - id: A\n```\n", "no list"),
+        ("```yaml\ntasks:\n  - id: A\n```\n", "the key `tasks:`"),
         ("```yaml\n- just words\n```\n", "`just words`"),
         ("```yaml\n- id: A\n---\n- id: B\n```\n", "document"),
         ("```yaml\n- id: &x A\n```\n", "anchor"),

@@ -1,6 +1,6 @@
 //! A committed state, as far as it can be read: older scripts wrote fewer fields, and numbers for words.
 
-use crate::model::clip;
+use crate::model::{clip, without_bom};
 use serde_json::Value;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(super) struct Seen {
 
 impl Seen {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let value: Value = serde_json::from_slice(bytes)
+        let value: Value = serde_json::from_slice(without_bom(bytes))
             .map_err(|error| format!("not JSON: {}", clip(&error.to_string(), 120)))?;
         let step = word(&value["currentStep"]).ok_or("no `currentStep`")?;
         let phase = word(&value["phase"]).ok_or("no `phase`")?;

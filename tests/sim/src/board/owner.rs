@@ -144,7 +144,12 @@ impl Play {
                 "NEW" | "ASSIGNED" if self.tasks[&id].assignee == PERSON && done => {
                     self.ask(&[("do", "start"), ("task", &id)]);
                 }
-                "IN_PROGRESS" if person => self.person_reports(&path),
+                "IN_PROGRESS" if person => {
+                    // What the owner changed meanwhile is not the person's (AG-13).
+                    self.ask(&[("do", "start"), ("task", &id), ("reason", "not hers")]);
+                    self.settle();
+                    self.person_reports(&path);
+                }
                 "READY_FOR_REVIEW" if person => {
                     self.verify(&id, false);
                     self.settle();

@@ -1,0 +1,79 @@
+//! The open tasks of a board, one line each, for `agency status`: which, who works, what waits, what is refused. It looks at few
+//! tasks: a board may have 100,000.
+
+use super::condition::{who, why};
+use super::memory::{Known, Stage, Work};
+use super::names::TaskId;
+use super::table::Status;
+use super::{Board, judge};
+use crate::model::{clip, clock_time};
+
+/// How many lines are shown.
+const LINES: usize = 12;
+
+pub(super) fn lines(it: &Board) -> Vec<String> {
+    let memory = &it.index.memory;
+    let at_work = memory.working.iter().filter_map(|id| {
+        let known = memory.tasks.get(id)?;
+        Some(working(it, id, known, known.work.as_ref()?))
+    });
+    let open = [
+        Status::Blocked,
+        Status::ReadyForReview,
+        Status::InProgress,
+        Status::Assigned,
+        Status::New,
+    ];
+    let column = |status: Status| it.index.columns.get(&status).into_iter().flatten();
+    let others =
+        open.into_iter().flat_map(|status| column(status).map(move |(_, id)| (status, id)));
+    let others = others.filter(|(_, id)| !memory.working.contains(*id));
+    let others = others.map(|(status, id)| waiting(it, status, id));
+    let mut lines: Vec<String> = at_work.chain(others).take(LINES).collect();
+    let open: usize = open.iter().map(|status| it.index.count(*status)).sum();
+    if open > LINES {
+        lines.push(format!("… and {} more; `agency task list`", open - LINES));
+    }
+    lines.extend(refused(it));
+    lines
+}
+
+/// A task that we work on: who, since when.
+fn working(it: &Board, id: &TaskId, known: &Known, work: &Work) -> String {
+    let (status, since) = (known.status.word(), clock_time(known.since));
+    let who = who(it, id, work.stage);
+    match work.stage {
+        Stage::Owner => format!("{id} {status}: waits for you: {}", clip(&known.reason, 160)),
+        Stage::Prepare | Stage::Setup | Stage::Build | Stage::Built | Stage::Remedy => {
+            format!("{id} {status}: {who} builds it, since {since}")
+        }
+        Stage::Audit | Stage::Audited => format!("{id} {status}: {who} audits it, since {since}"),
+        Stage::Plan | Stage::Verify | Stage::Verified | Stage::Merged => {
+            format!("{id} {status}: it is verified and merged, since {since}")
+        }
+    }
+}
+
+/// A task that nobody of ours works on: a person's, a blocked one, or one that waits.
+fn waiting(it: &Board, status: Status, id: &TaskId) -> String {
+    let reason = it.index.memory.tasks.get(id).map_or("", |known| known.reason.as_str());
+    if status == Status::Blocked && !reason.is_empty() {
+        return format!("{id} BLOCKED: {}", clip(reason, 160));
+    }
+    why(it, status, id)
+}
+
+/// Files that were refused, each with its first problem.
+fn refused(it: &Board) -> impl Iterator<Item = String> {
+    let paths = it.index.memory.refused.keys().take(LINES);
+    paths.map(|path| {
+        let problems = match it.index.report_file(path) {
+            Some((id, file)) => judge::problems_of(it, &id, path, file),
+            None => it.index.refusal_of(path).unwrap_or_default(),
+        };
+        match problems.first() {
+            Some(problem) => format!("refused {path}: {}", problem.gist()),
+            None => format!("refused {path}"),
+        }
+    })
+}

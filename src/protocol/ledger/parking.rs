@@ -1,0 +1,95 @@
+//! LG-08: a feature that was rejected twice waits for its owner, while the others go on. It judges no work.
+
+use super::docs::Docs;
+use super::hold::{self, Reason};
+use super::memory::Standing;
+use super::reviews::{Reviews, is_by, text};
+use super::words::{AgentType, Verdict};
+use super::{FEATURES, Ledger};
+use crate::model::{Builder, Decision, Effect};
+
+/// So many rejections, and the owner is asked.
+const REJECTS_MAX: usize = 2;
+
+pub(super) fn is_parked(it: &Ledger, feature: &str) -> bool {
+    matches!(it.index.memory.standing.get(feature), Some(Standing::Parked { .. }))
+}
+
+/// The parked features, for `agency status`.
+pub(super) fn parked(it: &Ledger) -> Vec<&str> {
+    let standing = it.index.memory.standing.keys().map(String::as_str);
+    standing.filter(|feature| is_parked(it, feature)).collect()
+}
+
+/// Nothing else is left to do: the loop waits for the owner.
+pub(super) fn only_parked_left(it: &Ledger) -> Option<String> {
+    let memory = &it.index.memory;
+    let parked = parked(it);
+    let rests = memory.turn.is_none() && memory.rest.is_some() && !parked.is_empty();
+    rests.then(|| format!("{} was rejected twice and waits for you", parked.join(", ")))
+}
+
+/// Parks what was rejected too often, one feature at a time, and forgets what waits no longer.
+pub(super) fn look(it: &Ledger, docs: &Docs) -> Option<Decision> {
+    let list = docs.features.as_ref()?;
+    let memory = &it.index.memory;
+    let done = |id: &&String| list.get(id).is_none_or(|feature| feature.passes());
+    if let Some(id) = memory.standing.keys().find(done) {
+        let mut decision = it.builder();
+        if let Some(Standing::Parked { cause, .. }) = memory.standing.get(id) {
+            let how = format!("{id} passes or is no longer in the list");
+            decision.effect(Effect::Resolve { cause: cause.clone(), how });
+        }
+        decision.forget(&format!("standing/{id}"));
+        return Some(decision.finish());
+    }
+    let reviews = docs.reviews.as_ref()?;
+    list.pending().find_map(|feature| {
+        let id = feature.id();
+        let rejects = rejects(reviews, &id);
+        let from = match memory.standing.get(&id) {
+            Some(Standing::Parked { .. }) => return None,
+            Some(Standing::Retried { rejects }) => *rejects,
+            None => 0,
+        };
+        (rejects >= from + REJECTS_MAX).then(|| park(it, &id, feature.label(), rejects))
+    })
+}
+
+fn rejects(reviews: &Reviews, feature: &str) -> usize {
+    let rejected = |review: &&serde_json::Value| {
+        is_by(review, AgentType::Review)
+            && text(review, "feature_id") == Some(feature)
+            && text(review, "verdict").and_then(Verdict::parse) == Some(Verdict::Reject)
+    };
+    reviews.reviews().iter().filter(rejected).count()
+}
+
+fn park(it: &Ledger, id: &str, label: &str, rejects: usize) -> Decision {
+    let mut decision = it.builder();
+    let summary = format!("{id} ({label}) was rejected {rejects} times and waits for you");
+    let mut reason = Reason::new("LG-08", format!("{id} {rejects}"), summary);
+    reason.did = format!(
+        "{id} is parked; the other features go on. Its rejected work is kept under refs/agency/ledger/rejected/."
+    );
+    reason.wont = format!(
+        "agency does not start {id} again by itself. Make its entry in `{FEATURES}` smaller or clearer, or remove it, then: agency \
+         resume"
+    );
+    let cause = hold::ask(it, &mut decision, reason);
+    decision.remember(&format!("standing/{id}"), Standing::Parked { cause, rejects });
+    decision.finish()
+}
+
+/// The owner lets all parked features try again. How many there were.
+pub(super) fn release(it: &Ledger, decision: &mut Builder, how: &str) -> usize {
+    let mut count = 0;
+    for (id, standing) in &it.index.memory.standing {
+        if let Standing::Parked { cause, rejects } = standing {
+            decision.effect(Effect::Resolve { cause: cause.clone(), how: how.to_owned() });
+            decision.remember(&format!("standing/{id}"), Standing::Retried { rejects: *rejects });
+            count += 1;
+        }
+    }
+    count
+}

@@ -1,0 +1,38 @@
+//! `escalations` in the state file: the ids that the loop waits for (DESIGN §10). It tells nobody.
+
+use super::{ReviewLoop, STATE, away, memory::WayOut};
+use crate::model::{Bytes, Decision, Effect, Now, RelPath};
+
+/// The ids of the open escalations that hold the loop.
+pub(super) fn open(it: &ReviewLoop) -> Vec<String> {
+    let holds = it.index.memory.holds.iter();
+    holds.map(|hold| hold.cause.id(&it.place.repo)).collect()
+}
+
+/// Writes the list when it has changed. The file is left alone while it is not certain that it is ours.
+pub(super) fn write(it: &ReviewLoop, _: Now) -> Option<Decision> {
+    let memory = &it.index.memory;
+    let (state, ours) = (memory.state.as_ref()?, memory.state_file.as_ref()?);
+    let open = open(it);
+    if state.escalations == open || memory.moving.is_some() || away::is_away(it) {
+        return None;
+    }
+    let is_unsure = memory.holds.iter().any(|hold| {
+        // A disk that does not take our bytes is not asked again.
+        let is_broken = hold.cause.rule.as_str() == "DM-10";
+        is_broken || matches!(hold.way_out, WayOut::Adopt | WayOut::AdoptOrRestore)
+    });
+    if is_unsure || it.index.whole(STATE)?.digest != ours.digest {
+        return None;
+    }
+    let mut next = state.clone();
+    next.escalations = open;
+    let mut decision = it.builder();
+    decision.effect(Effect::Replace {
+        path: RelPath::fixed(STATE),
+        bytes: Bytes(next.to_bytes()),
+        seen: Some(ours.digest.clone()),
+    });
+    decision.remember("state", next);
+    Some(decision.finish())
+}

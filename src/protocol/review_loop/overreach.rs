@@ -1,0 +1,184 @@
+//! LP-31: in `propose` and `review`, and for the reviewer in every phase, a run changes only its own review file. Everything else
+//! that it changed is put back. SPEC GAP: the spec only says who writes which review file.
+
+use super::{
+    CODEBASE, COMMENTS, MANDATES, RESPONSE, ReviewLoop, STATE, flag,
+    hold::{self, Reason},
+    leavings,
+    memory::{ABSENT, Left, LoopState, Overreach, Refusals, Turn},
+    moving,
+    table::{Holder, Phase},
+    turn::review_file,
+};
+use crate::model::{
+    Builder, Change, CommitId, Decision, Digest, Effect, Fact, Now, Query, Rejection, RelPath,
+    Sides, Snapshot, TreeId,
+};
+
+/// Where old versions of review files go; agents may archive there too (spec 1 §4).
+const ARCHIVE: &str = "reviews/";
+const PLAIN: &str = "100644";
+
+/// The holder of this turn may change only its own files.
+pub(super) fn binds(state: &LoopState) -> bool {
+    match (state.phase, state.active_agent) {
+        (Phase::Propose | Phase::Review, _) | (Phase::Verify, Holder::Reviewer) => true,
+        (Phase::Execute, _) | (Phase::Verify, Holder::Builder) | (Phase::Complete, _) => false,
+    }
+}
+
+fn is_allowed(state: &LoopState, change: &Change) -> bool {
+    let path = change.path.as_str();
+    // The state and the mandates have rules of their own (LP-11, LP-12).
+    let own = [flag::PATH, STATE, MANDATES, review_file(state.active_agent)].contains(&path);
+    let map = path == CODEBASE && state.active_agent == Holder::Builder;
+    own || map || (change.new && path.starts_with(ARCHIVE))
+}
+
+/// What the run that has just ended changed without leave.
+pub(super) fn of(it: &ReviewLoop, before: &TreeId, snapshot: &Snapshot) -> Option<Overreach> {
+    let state = it.index.memory.state.as_ref().filter(|state| binds(state))?;
+    let changes = snapshot.changed.iter().filter(|change| !is_allowed(state, change));
+    let paths: Vec<RelPath> = changes.map(|change| change.path.clone()).collect();
+    let (before, after) = (before.clone(), snapshot.tree.clone());
+    (!paths.is_empty()).then_some(Overreach { before, after, paths })
+}
+
+/// The owner has changed some of it since: that is the owner's now.
+pub(super) fn without(overreach: Option<&Overreach>, since: &[Change]) -> Option<Overreach> {
+    let mut left = overreach?.clone();
+    left.paths.retain(|path| !since.iter().any(|change| change.path == *path));
+    (!left.paths.is_empty()).then_some(left)
+}
+
+/// Puts everything back as it was when the run began; what lay there is kept in quarantine, and the flag is refused.
+pub(super) fn put_back(it: &ReviewLoop, turn: &Turn, _: Now) -> Option<Decision> {
+    let left = turn.left.as_ref()?;
+    let overreach = left.overreach.as_ref()?;
+    let query = Query::Sides {
+        from: Some(CommitId::new(overreach.before.as_str())),
+        to: overreach.after.clone(),
+        paths: overreach.paths.clone(),
+    };
+    let fact = match it.index.answer.as_deref() {
+        Some((_, asked, fact)) if *asked == query => fact,
+        _ => {
+            let mut decision = it.builder();
+            decision.effect(Effect::Ask { query });
+            return Some(decision.finish());
+        }
+    };
+    let next = Turn { left: Some(cleared(left, overreach)), ..turn.clone() };
+    match fact {
+        Fact::Sides(sides) if is_plain(left, overreach) => {
+            Some(restore(it, &next, overreach, sides))
+        }
+        Fact::GitHeld(_) => Some(leavings::cannot_look(it, fact)),
+        Fact::Sides(_)
+        | Fact::Snapshot(_)
+        | Fact::Planned(_)
+        | Fact::Yes
+        | Fact::No
+        | Fact::Digest(_)
+        | Fact::Lines(_)
+        | Fact::File(_)
+        | Fact::Changes(_)
+        | Fact::Paths(_)
+        | Fact::Tip(_)
+        | Fact::Commits(_)
+        | Fact::Conflict(_)
+        | Fact::NoGit
+        | Fact::Unknown(_) => {
+            let mut decision = it.builder();
+            decision.remember("turn", Turn { left: Some(accepted(left)), ..turn.clone() });
+            hold::hold(it, &mut decision, cannot(turn, overreach));
+            Some(decision.finish())
+        }
+    }
+}
+
+/// Links, programs and nested repositories cannot be written back as plain files.
+fn is_plain(left: &Left, overreach: &Overreach) -> bool {
+    let changes = left.changed.iter().filter(|change| overreach.paths.contains(&change.path));
+    changes.filter_map(|change| change.to.as_ref()).all(|(mode, _)| mode == PLAIN)
+}
+
+fn cleared(left: &Left, overreach: &Overreach) -> Left {
+    let mut left = accepted(left);
+    left.changed.retain(|change| !overreach.paths.contains(&change.path));
+    left
+}
+
+fn accepted(left: &Left) -> Left {
+    Left { overreach: None, ..left.clone() }
+}
+
+fn restore(it: &ReviewLoop, next: &Turn, overreach: &Overreach, sides: &[Sides]) -> Decision {
+    let mut decision = it.builder();
+    let rejection = rejection(it, overreach);
+    for side in sides {
+        let path = side.path.clone();
+        match (&side.before, &side.after) {
+            // Nothing is named as seen, so that the run's bytes are kept.
+            (Some(bytes), _) => {
+                decision.effect(Effect::Replace { path, bytes: bytes.clone(), seen: None });
+            }
+            (None, Some(after)) => {
+                let (seen, why) = (Some(Digest::of(&after.0)), rejection.to_string());
+                decision.effect(Effect::Take { path, seen, why });
+            }
+            (None, None) => {}
+        }
+        note_author(&mut decision, side);
+    }
+    match it.index.whole(flag::PATH) {
+        Some(file) => moving::refuse_in(it, &mut decision, next, rejection, Some(&file.digest)),
+        None => {
+            let last = Some(rejection.to_string());
+            let refusals = Refusals { last, output: None, ..it.index.memory.refusals.clone() };
+            decision.reject(rejection);
+            decision.remember("refusals", refusals);
+            decision.remember("turn", next);
+        }
+    }
+    decision.finish()
+}
+
+/// The other agent's review file is as its author left it, by our own hand (LP-17).
+fn note_author(decision: &mut Builder, side: &Sides) {
+    if [COMMENTS, RESPONSE].contains(&side.path.as_str()) {
+        let digest = side.before.as_ref().map(|bytes| Digest::of(&bytes.0).to_string());
+        let known = digest.unwrap_or_else(|| ABSENT.to_owned());
+        decision.remember(&format!("authored/{}", side.path), known);
+    }
+}
+
+fn rejection(it: &ReviewLoop, overreach: &Overreach) -> Rejection {
+    let holder = it.index.memory.state.as_ref().map_or(Holder::Builder, |state| state.active_agent);
+    let wanted = match holder {
+        Holder::Builder => {
+            format!("changes in `{RESPONSE}` and `{CODEBASE}` only; they were put back")
+        }
+        Holder::Reviewer => format!("changes in `{COMMENTS}` only; they were put back"),
+    };
+    let found = format!("the run changed {}", names(overreach));
+    Rejection::new("LP-31", &ReviewLoop::flag_path(), found, &wanted)
+}
+
+fn names(overreach: &Overreach) -> String {
+    let shown = overreach.paths.iter().take(10).map(|path| format!("`{path}`"));
+    let mut text = shown.collect::<Vec<_>>().join(", ");
+    if let Some(more) = overreach.paths.len().checked_sub(10).filter(|more| *more > 0) {
+        text.push_str(&format!(" and {more} more"));
+    }
+    text
+}
+
+fn cannot(turn: &Turn, overreach: &Overreach) -> Reason {
+    let summary = format!("the run changed {}, which agency cannot put back", names(overreach));
+    let mut reason = Reason::new("LP-31", turn.opened.to_rfc3339(), summary);
+    reason.wont = "Only plain files of at most 1 MiB are put back. Put them back yourself, or keep them: resume accepts \
+                   them as they are then."
+        .to_owned();
+    reason
+}
