@@ -23,7 +23,7 @@ pub struct Limits {
     pub tokens_per_day: Option<u64>,
 }
 
-/// What runs have used.
+/// Money and tokens that runs have used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
     pub micro_usd: u64,
@@ -117,7 +117,7 @@ impl Capacity {
         Permit { capacity: self.clone(), asker }
     }
 
-    /// What is in the way of a run of this asker, if anything is.
+    /// The reason why a run of this asker cannot start now; `None`: it can.
     pub fn obstacle(&self, asker: &Asker, now: Ticks) -> Option<Obstacle> {
         self.lock().obstacle(asker, now)
     }

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io;
 
-/// What the C library says of such an error; git and other programs only pass that text on.
+/// The C library's texts for these errors. git and other programs report only the text, not the number.
 const TEXTS: [&str; 6] = [
     "No space left on device",
     "Disk quota exceeded",

@@ -43,7 +43,7 @@ impl Hands {
                 FileState::Whole(file) => Some(file.bytes.to_vec()),
                 FileState::Absent | FileState::Unreadable(_) => None,
             }),
-            // Not knowing a file is not the same as knowing that there is none.
+            // A read that failed does not show that the file is absent.
             Err(source) if passing::may_pass(&source) => {
                 Err(ApplyError::Read { path: path.clone(), source })
             }

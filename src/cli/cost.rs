@@ -17,7 +17,7 @@ pub(super) struct Args {
     /// Only runs that started within this time, such as 30m, 24h or 7d
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// What to add up by
+    /// Group by repository, agent or task
     #[arg(long, value_enum, default_value = "repo")]
     by: By,
     /// Print as JSON
@@ -65,7 +65,7 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
 
 /// The moment that lies `text` before now.
 pub(super) fn since(text: &str) -> anyhow::Result<Timestamp> {
-    let wrong = || Misused(format!("`{text}` is no time such as 30m, 24h or 7d"));
+    let wrong = || Misused(format!("`{text}` is not a duration; write for example 30m, 24h or 7d"));
     let unit = text.chars().last().ok_or_else(wrong)?;
     let number: i64 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| wrong())?;
     let seconds = match unit {

@@ -247,7 +247,7 @@ fn pass_on(context: &Context, id: &str, to: Folder) -> anyhow::Result<Exit> {
     }
     files::pass_on(&root, &found, message, to)?;
     if run_around(std::process::id()).is_none() {
-        // Whoever keeps the counts looks now. Without a journal there are none to keep.
+        // Makes the protocol update its counts now. Without a journal there are no counts, so a refusal is ignored.
         answer(context, Asked::Do, Some(NAME), &[("do", Some("look"))]).ok();
     }
     anstream::println!("`{}` is {}", message.id, to.word());

@@ -199,7 +199,7 @@ fn create(
 enum Assignee {
     /// An agent, or a name of the manifest's.
     Known,
-    /// Somebody who has had tasks here.
+    /// A person who has had tasks on this board.
     Person,
     Unknown,
 }

@@ -46,7 +46,7 @@ pub(super) fn check(look: &Look) -> Vec<Finding> {
     findings
 }
 
-/// What our journal says of this board; `None` where it knows nothing of it.
+/// The board as our journal remembers it; `None` if the journal does not know this board.
 fn journal(look: &Look) -> Option<Journal> {
     let remembered = look.remembered(NAME);
     remembered.get("ours")?;
