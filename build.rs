@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the program is made of; a change in it that no commit has is said.
-const SOURCES: &[&str] = &["Cargo.lock", "Cargo.toml", "build.rs", "src", "systemd"];
+const SOURCES: &[&str] = &["Cargo.lock", "Cargo.toml", "build.rs", "crates", "src", "systemd"];
 
 fn main() {
     println!("cargo::rerun-if-env-changed=AGENCY_COMMIT");

@@ -30,6 +30,8 @@
 //! The journal is replayed: every decision comes back as a wake, every effect without a `done` is done again, then all
 //! files are looked at and the protocols decide. Deciding again on the same facts yields nothing new.
 
+pub use agency_protocols::{model, protocol, route};
+
 pub mod apply;
 pub mod capacity;
 pub mod cli;
@@ -41,11 +43,8 @@ pub mod escalate;
 pub mod git;
 pub mod live;
 pub mod metrics;
-pub mod model;
-pub mod protocol;
 pub mod read;
 pub mod repository;
-pub mod route;
 pub mod rules;
 pub mod run;
 pub mod store;

@@ -17,7 +17,7 @@ async fn turn(owner: &Owner, repo: &Repo) {
     owner.write("a.txt", "by the agent\n");
     owner.write("flag", "mine\n");
     let end = repo.snapshot("end", None).await.unwrap();
-    let take: Vec<_> = end.changed_since_head(repo).await;
+    let take: Vec<_> = changed_since_head(&end, repo).await;
     let parent = owner.head();
     let planned = repo.plan("main", Some(&parent), &take, &ours(), "m", date()).await.unwrap();
     owner.write("STATE.md", "ours\n");
@@ -25,12 +25,10 @@ async fn turn(owner: &Owner, repo: &Repo) {
     assert_eq!(repo.commit(&planned).await.unwrap(), DONE);
 }
 
-impl Snapshot {
-    async fn changed_since_head(&self, repo: &Repo) -> Vec<crate::model::Change> {
-        let head = repo.ask_tree(self.checkout.head.as_ref().unwrap()).await;
-        let changes = repo.diff(&head, &self.tree).await.unwrap();
-        changes.into_iter().filter(|change| change.path.as_str() == "a.txt").collect()
-    }
+async fn changed_since_head(end: &Snapshot, repo: &Repo) -> Vec<crate::model::Change> {
+    let head = repo.ask_tree(end.checkout.head.as_ref().unwrap()).await;
+    let changes = repo.diff(&head, &end.tree).await.unwrap();
+    changes.into_iter().filter(|change| change.path.as_str() == "a.txt").collect()
 }
 
 fn index_time(repo: &Repo) -> SystemTime {

@@ -264,7 +264,7 @@ fn every_rule_of_the_contract_has_its_counterpart() {
 }
 
 /// spec 3 §11, word for word.
-const SECTION_11: &str = include_str!("../../../../tests/spec/codifica-11.txt");
+const SECTION_11: &str = include_str!("../../../../../../tests/spec/codifica-11.txt");
 
 // covers: CD-18
 #[test]

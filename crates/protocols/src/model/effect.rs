@@ -294,7 +294,7 @@ pub enum Access {
 
 impl Access {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-    pub(crate) fn is_write(&self) -> bool {
+    pub fn is_write(&self) -> bool {
         *self == Self::Write
     }
 }

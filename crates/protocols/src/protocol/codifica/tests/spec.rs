@@ -2,9 +2,9 @@
 
 use super::*;
 
-const MINIMAL: &[u8] = include_bytes!("../../../../tests/spec/codifica-minimal.json");
-const EXTENDED: &[u8] = include_bytes!("../../../../tests/spec/codifica-extended.json");
-const MODEL: &str = include_str!("../../../../tests/spec/codifica-task.yaml");
+const MINIMAL: &[u8] = include_bytes!("../../../../../../tests/spec/codifica-minimal.json");
+const EXTENDED: &[u8] = include_bytes!("../../../../../../tests/spec/codifica-extended.json");
+const MODEL: &str = include_str!("../../../../../../tests/spec/codifica-task.yaml");
 
 // covers: CD-01
 #[test]
