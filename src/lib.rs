@@ -30,20 +30,19 @@
 //! The journal is replayed: every decision comes back as a wake, every effect without a `done` is done again, then all
 //! files are looked at and the protocols decide. Deciding again on the same facts yields nothing new.
 
+pub use agency_git as git;
+pub use agency_host::{clock, read};
 pub use agency_protocols::{model, protocol, route};
 
 pub mod apply;
 pub mod capacity;
 pub mod cli;
-pub mod clock;
 pub mod config;
 pub mod control;
 pub mod daemon;
 pub mod escalate;
-pub mod git;
 pub mod live;
 pub mod metrics;
-pub mod read;
 pub mod repository;
 pub mod rules;
 pub mod run;

@@ -21,8 +21,12 @@ fn sources(below: &str) -> Vec<(PathBuf, String)> {
 
 /// The sources of the whole program: the root package and its crates.
 fn program() -> Vec<(PathBuf, String)> {
-    sources("src").into_iter().chain(sources(PURE)).collect()
+    CRATES.iter().flat_map(|(_, below)| sources(below)).collect()
 }
+
+/// Where the crates keep their sources, and what stands before a path in each: `crates/git/src/index.rs` is `git/index.rs`.
+const CRATES: [(&str, &str); 4] =
+    [("", "src"), ("git", "crates/git/src"), ("", "crates/host/src"), ("", PURE)];
 
 /// The crate that only decides.
 const PURE: &str = "crates/protocols/src";
@@ -45,17 +49,21 @@ fn code(text: &str) -> &str {
     text.split("#[cfg(test)]").next().unwrap()
 }
 
-fn in_its_crate(path: &Path) -> &Path {
-    path.strip_prefix(root(PURE)).or_else(|_| path.strip_prefix(root("src"))).unwrap()
+/// The path as its crate's module tree has it; a crate's own name comes first where it has one module.
+fn module_path(path: &Path) -> PathBuf {
+    let found = CRATES.iter().find_map(|(name, below)| {
+        path.strip_prefix(root(below)).ok().map(|inside| Path::new(name).join(inside))
+    });
+    found.unwrap_or_else(|| panic!("{} is in no crate", path.display()))
 }
 
 fn is_test(path: &Path) -> bool {
-    let path = in_its_crate(path);
+    let path = module_path(path);
     path.components().any(|part| ["tests", "tests.rs"].iter().any(|name| part.as_os_str() == *name))
 }
 
 fn is_below(path: &Path, dirs: &[&str]) -> bool {
-    let path = in_its_crate(path);
+    let path = module_path(path);
     dirs.iter().any(|dir| path.starts_with(dir) || path == Path::new(&format!("{dir}.rs")))
 }
 
@@ -169,7 +177,7 @@ fn every_rule_that_a_test_names_can_be_explained_and_every_rule_has_a_test() {
         assert!(named.contains(&rule.id[..5]), "{}: no test covers it", rule.id);
     }
     // What a refusal may name in the code is in the list, too.
-    for (path, text) in sources("src") {
+    for (path, text) in program() {
         for quoted in code(&text).split('"').skip(1).step_by(2).filter(|text| text.len() <= 6) {
             let mut unknown = ids(quoted).filter(|id| agency::rules::find(id).is_none());
             assert!(unknown.next().is_none(), "{} names {quoted}", path.display());
@@ -180,7 +188,7 @@ fn every_rule_that_a_test_names_can_be_explained_and_every_rule_has_a_test() {
 /// Files and folders that a text names in backticks; `NAME` stands for one that a reader makes.
 fn named_paths(text: &str) -> impl Iterator<Item = &str> {
     let quoted = text.split('`').skip(1).step_by(2);
-    let first = ["src/", "tests/", "config/", "examples/", "systemd/", "benches/", "packaging/"];
+    let first = ["crates/", "src/", "tests/", "config/", "examples/", "systemd/", "benches/", "packaging/"];
     quoted
         .filter(move |word| first.iter().any(|dir| word.starts_with(dir)))
         .filter(|word| !word.contains("NAME") && !word.contains(' '))

@@ -1,0 +1,85 @@
+//! What differs between two trees, or between a tree and the private index. It looks at no work tree.
+
+use super::tree::File;
+use super::{Call, GitError, Repo, names};
+use agency_protocols::model::{Change, RelPath, TreeId};
+use std::path::Path;
+
+/// A path that holds something else, or nothing, on one of two sides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Difference {
+    pub(super) path: RelPath,
+    pub(super) from: Option<File>,
+    pub(super) to: Option<File>,
+}
+
+impl Difference {
+    pub(super) fn change(&self) -> Change {
+        Change { path: self.path.clone(), to: self.to.clone(), new: self.from.is_none() }
+    }
+}
+
+/// Ids and modes only: no drivers, no renames, and a submodule counts whatever the configuration says of it.
+const PLAIN: [&str; 5] =
+    ["-z", "--raw", "--no-renames", "--no-ext-diff", "--ignore-submodules=none"];
+
+impl Repo {
+    pub async fn diff(&self, from: &TreeId, to: &TreeId) -> Result<Vec<Change>, GitError> {
+        let call = Call::local("diff-tree").arg("-r").args(PLAIN).arg("--end-of-options");
+        let call = call.arg(names::object(from.as_str())?).arg(names::object(to.as_str())?);
+        let found = parse("diff-tree", &self.git(call).await?.stdout)?;
+        Ok(found.iter().map(Difference::change).collect())
+    }
+
+    /// From a tree or commit to what an index file holds.
+    pub(super) async fn diff_index(
+        &self,
+        from: &str,
+        index: &Path,
+    ) -> Result<Vec<Difference>, GitError> {
+        let call = Call::local("diff-index").arg("--cached").args(PLAIN).arg("--end-of-options");
+        let call = call.arg(names::object(from)?).env("GIT_INDEX_FILE", index);
+        parse("diff-index", &self.git(call).await?.stdout)
+    }
+}
+
+/// Records of the form `:oldmode newmode oldid newid status NUL path NUL`.
+fn parse(verb: &'static str, output: &[u8]) -> Result<Vec<Difference>, GitError> {
+    let mut fields = output.split(|&byte| byte == 0);
+    let mut found = Vec::new();
+    while let Some(record) = fields.next().filter(|record| !record.is_empty()) {
+        let odd = || GitError::odd_output(verb, record);
+        let path = names::rel_path(fields.next().ok_or_else(odd)?)?;
+        let record = std::str::from_utf8(record).map_err(|_| odd())?;
+        let record = record.strip_prefix(':').ok_or_else(odd)?;
+        let [old_mode, mode, old, object, _] = record.split(' ').collect::<Vec<_>>()[..] else {
+            return Err(odd());
+        };
+        let side =
+            |mode: &str, id: &str| (mode != NO_MODE).then(|| (mode.to_owned(), id.to_owned()));
+        found.push(Difference { path, from: side(old_mode, old), to: side(mode, object) });
+    }
+    Ok(found)
+}
+
+/// The mode of a side that does not exist.
+const NO_MODE: &str = "000000";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_become_changes_and_half_a_record_is_refused() {
+        let raw = b":000000 100755 00 ab A\0a b\0:100644 000000 cd 00 D\0gone\0";
+        let found = parse("diff-tree", raw).unwrap();
+        let changes: Vec<_> = found.iter().map(Difference::change).collect();
+        let added = Some(("100755".to_owned(), "ab".to_owned()));
+        assert_eq!(changes[0].path.as_str(), "a b");
+        assert_eq!((&changes[0].to, changes[0].new), (&added, true));
+        assert_eq!((&changes[1].to, changes[1].new), (&None, false));
+        assert_eq!(found[1].from, Some(("100644".to_owned(), "cd".to_owned())));
+        assert!(parse("diff-tree", b":000000 100755 00 ab A").is_err());
+        assert!(parse("diff-tree", b"warning\0x\0").is_err());
+    }
+}
