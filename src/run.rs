@@ -5,45 +5,34 @@
 //! What a known agent's output says (session, costs, why it failed) the daemon keeps in `usage.json`, and the last message of
 //! one that may not write in `said.md`.
 
-mod beat;
-mod cgroup;
 mod clearing;
-mod deadlines;
 pub mod environment;
 mod executor;
-mod exit;
-mod folder;
 mod follow;
 pub mod history;
-mod inside;
 mod launch;
 mod listen;
 mod local;
-mod logs;
-mod lose;
 mod observe;
 pub mod profile;
-pub mod shim;
-mod signals;
 mod spare;
 mod spec;
-mod stream;
-mod supervise;
-mod tree;
-mod usage;
 
+pub use agency_supervisor::caller_is_agent::{folder_around, run_around};
+pub use agency_supervisor::exit::{ExitRecord, How};
+pub use agency_supervisor::folder::Folder;
+pub use agency_supervisor::logs::tail;
+pub use agency_supervisor::run_file::{Limits, RunFile};
+pub use agency_supervisor::shim;
+pub use agency_supervisor::usage::UsageFile;
 pub use clearing::clear;
 pub use executor::{CancelOutcome, Executor, Held, HeldState, RunError, Ticket};
-pub use exit::{ExitRecord, How};
-pub use folder::Folder;
-pub use inside::{folder_around, run_around};
 pub use launch::{Launcher, NoAgent};
 pub use local::LocalExecutor;
-pub use logs::tail;
 pub use spare::Spares;
-pub use spec::{Limits, RunFile, RunSpec, Values, expand};
-pub use usage::UsageFile;
+pub use spec::{RunSpec, Values, expand};
 
+use agency_supervisor::{cgroup, exit, folder, logs, lost_run, usage};
 use std::time::Duration;
 
 /// An agent that was just started comes first: on a small machine what the daemon does beside it, and what the disk does for the

@@ -150,7 +150,7 @@ fn keep_newest(records: &mut Vec<RunRecord>) {
 fn record(folder: &Folder) -> Option<RunRecord> {
     let run = folder.intent().ok()?;
     let alive = folder.alive();
-    let exit = super::lose::recorded(folder);
+    let exit = super::lost_run::recorded(folder);
     let said = folder.usage().unwrap_or_default();
     let outcome = exit.as_ref().map(|exit| said.outcome.clone().unwrap_or(exit.how.outcome()));
     let word = |outcome: &Outcome| match outcome {

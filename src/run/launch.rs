@@ -1,8 +1,9 @@
 //! From a spawn to a run: whose command line, which environment, which limits. It starts nothing.
 
+use super::Limits;
 use super::environment::{self, Names};
 use super::profile::{self, Launch, Options, Profile};
-use super::spec::{Limits, RunSpec, Values, expand};
+use super::spec::{RunSpec, Values, expand};
 use crate::config::{Agent, Config, Start};
 use crate::model::{CommandLine, Spawn};
 use std::ffi::OsStr;

@@ -5,11 +5,11 @@ use super::exit::{ExitRecord, How};
 use super::folder::{Folder, Stop};
 use super::follow::Follow;
 use super::profile::{Class, Counting, Reader, Situation, by_word, outcome, refusal};
-use super::spec::VERSION;
 use super::usage::UsageFile;
 use crate::clock::{boottime, wall};
 use crate::config::Price;
 use crate::model::{Access, Outcome, Ticks, Timestamp, Usage};
+use agency_supervisor::run_file::VERSION;
 use chrono::TimeDelta;
 use std::time::Duration;
 

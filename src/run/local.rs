@@ -6,11 +6,12 @@ use super::executor::{CancelOutcome, Executor, Held, HeldState, RunError, Ticket
 use super::exit::{ExitRecord, How};
 use super::folder::{AHEAD, EXIT, Folder, INTENT, NO_ARTIFACT, PROMPT, SEEN, STARTED, Stop};
 use super::observe::{Watched, observe};
-use super::spare::{Order, Spares};
-use super::spec::{RunFile, RunSpec};
+use super::spare::Spares;
+use super::spec::RunSpec;
 use super::usage;
 use crate::clock::wall;
 use crate::model::{RunEvent, RunId};
+use agency_supervisor::order::Order;
 use nix::sys::signal::Signal;
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File};
@@ -122,7 +123,7 @@ impl LocalExecutor {
         let beat_ms = u64::try_from(beat).unwrap_or(u64::MAX);
         let resume = spec.spawn.resume.as_deref();
         let before = resume.and_then(|session| usage::of_session(&self.runs, session));
-        let mut run = RunFile::new(spec, &folder.prompt(), beat_ms, before, wall());
+        let mut run = spec.run_file(&folder.prompt(), beat_ms, before, wall());
         run.cgroup = Cgroup::of_run(spec.spawn.run.as_str());
         folder.publish_json_lazily(INTENT, &run)
     }

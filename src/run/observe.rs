@@ -4,7 +4,7 @@ use super::exit::ExitRecord;
 use super::folder::{Folder, Stop};
 use super::listen::{Heard, Listener};
 use super::logs::tail;
-use super::lose::{Attempt, Members, Trouble, attempt, recorded};
+use super::lost_run::{Attempt, Members, Trouble, attempt, recorded};
 use crate::clock::boottime;
 use crate::model::{RunEnd, RunEvent, RunId, Ticks, Usage};
 use nix::sys::signal::Signal;

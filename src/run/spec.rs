@@ -2,12 +2,9 @@
 
 use super::profile::word;
 use crate::config::{Price, Profile};
-use crate::model::{Access, RunId, Seat, Spawn, Timestamp, Usage};
-use serde::{Deserialize, Serialize};
+use crate::model::{RunId, Spawn, Timestamp, Usage};
+use agency_supervisor::run_file::{Limits, RunFile, VERSION};
 use std::path::{Path, PathBuf};
-
-/// The version of the folder's format that this program writes, and the newest that it reads.
-pub(super) const VERSION: u32 = 1;
 
 /// One argv string ends at 128 KiB; a longer prompt than this goes by way of its file.
 const PROMPT_MAX: usize = 96 * 1024;
@@ -31,99 +28,26 @@ pub struct RunSpec {
     pub price: Option<Price>,
 }
 
-/// Bounds of one run. Seconds count on the boot clock, suspend included.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
-    /// Until the first byte of output.
-    pub first_output_s: Option<u64>,
-    /// Between two outputs.
-    pub silence_s: Option<u64>,
-    /// In all.
-    pub wall_s: Option<u64>,
-    /// Between the request to end and the kill.
-    pub grace_s: u64,
-    /// For all logs of the run together; at least 256 KiB.
-    pub log_bytes: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            first_output_s: None,
-            silence_s: Some(10 * 60),
-            wall_s: Some(45 * 60),
-            grace_s: 5,
-            log_bytes: 16 * 1024 * 1024,
-        }
-    }
-}
-
-/// `run.json`: the intent, written before the shim is started. It holds the names of the environment, never a value.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RunFile {
-    pub version: u32,
-    pub run: RunId,
-    pub argv: Vec<String>,
-    pub dir: PathBuf,
-    pub env: Vec<String>,
-    pub limits: Limits,
-    /// How often the shim touches `alive`.
-    pub beat_ms: u64,
-    pub repo: PathBuf,
-    pub protocol: String,
-    pub seat: Seat,
-    pub role: String,
-    pub task: String,
-    pub phase: String,
-    pub why: String,
-    pub prompt_file: Option<PathBuf>,
-    pub intended_at: Timestamp,
-    /// A command line of the owner's, and no agent.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub command: bool,
-    /// The word of its profile. One that is not known means that its output is not read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub profile: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resume: Option<String>,
-    /// Its own control group, where we may have one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cgroup: Option<PathBuf>,
-    /// What the resumed session had used before, by the agent's own count.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<Usage>,
-    #[serde(default, skip_serializing_if = "Access::is_write")]
-    pub access: Access,
-    /// The agent's name in the configuration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<String>,
-    /// As the owner configured it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// Dollars per million tokens, input and output.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub price: Option<(f64, f64)>,
-}
-
-impl RunFile {
-    pub(super) fn new(
-        spec: &RunSpec,
+impl RunSpec {
+    /// The intent of this run as its folder keeps it.
+    pub(super) fn run_file(
+        &self,
         prompt_file: &Path,
         beat_ms: u64,
         before: Option<Usage>,
         now: Timestamp,
-    ) -> Self {
-        let spawn = spec.spawn.clone();
-        Self {
+    ) -> RunFile {
+        let spawn = self.spawn.clone();
+        RunFile {
             version: VERSION,
             run: spawn.run,
-            argv: spec.argv.clone(),
-            dir: spec.dir.clone(),
-            env: spec.env.iter().map(|(name, _)| name.clone()).collect(),
-            limits: spec.limits.clone(),
+            argv: self.argv.clone(),
+            dir: self.dir.clone(),
+            env: self.env.iter().map(|(name, _)| name.clone()).collect(),
+            limits: self.limits.clone(),
             beat_ms,
-            repo: spec.repo.clone(),
-            protocol: spec.protocol.clone(),
+            repo: self.repo.clone(),
+            protocol: self.protocol.clone(),
             seat: spawn.seat,
             role: spawn.role,
             task: spawn.task,
@@ -132,21 +56,16 @@ impl RunFile {
             prompt_file: (!spawn.prompt.is_empty()).then(|| prompt_file.to_owned()),
             intended_at: now,
             command: spawn.command.is_some(),
-            profile: spec.profile.map(|profile| word(profile).to_owned()),
+            profile: self.profile.map(|profile| word(profile).to_owned()),
             resume: spawn.resume,
             cgroup: None,
             before,
             access: spawn.access,
-            agent: spec.agent.clone(),
-            model: spec.model.clone(),
-            price: spec.price.map(|price| (price.input, price.output)),
+            agent: self.agent.clone(),
+            model: self.model.clone(),
+            price: self.price.map(|price| (price.input, price.output)),
         }
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 /// What a template's placeholders stand for.
@@ -251,15 +170,5 @@ mod tests {
         assert_eq!(fill(&["{prompt}"], &most), std::slice::from_ref(&most));
         let pointer = "Read and follow the instructions in /s/prompt.md";
         assert_eq!(fill(&["{prompt}"], &format!("{most}x")), [pointer]);
-    }
-
-    #[test]
-    fn a_run_file_from_before_profiles_still_loads() {
-        let text = r#"{"version":1,"run":"r","argv":["x"],"dir":"/d","env":[],"beat_ms":1,"repo":"/r",
-            "limits":{"first_output_s":null,"silence_s":1,"wall_s":1,"grace_s":1,"log_bytes":1},
-            "protocol":"loop","seat":"s","role":"r","task":"t","phase":"p","why":"w",
-            "prompt_file":null,"intended_at":"2026-01-01T00:00:00Z"}"#;
-        let run: RunFile = serde_json::from_str(text).unwrap();
-        assert_eq!((run.profile, run.resume, run.before), (None, None, None));
     }
 }

@@ -25,8 +25,13 @@ fn program() -> Vec<(PathBuf, String)> {
 }
 
 /// Where the crates keep their sources, and what stands before a path in each: `crates/git/src/index.rs` is `git/index.rs`.
-const CRATES: [(&str, &str); 4] =
-    [("", "src"), ("git", "crates/git/src"), ("", "crates/host/src"), ("", PURE)];
+const CRATES: [(&str, &str); 5] = [
+    ("", "src"),
+    ("git", "crates/git/src"),
+    ("", "crates/host/src"),
+    ("supervisor", "crates/supervisor/src"),
+    ("", PURE),
+];
 
 /// The crate that only decides.
 const PURE: &str = "crates/protocols/src";
@@ -188,7 +193,8 @@ fn every_rule_that_a_test_names_can_be_explained_and_every_rule_has_a_test() {
 /// Files and folders that a text names in backticks; `NAME` stands for one that a reader makes.
 fn named_paths(text: &str) -> impl Iterator<Item = &str> {
     let quoted = text.split('`').skip(1).step_by(2);
-    let first = ["crates/", "src/", "tests/", "config/", "examples/", "systemd/", "benches/", "packaging/"];
+    let first =
+        ["crates/", "src/", "tests/", "config/", "examples/", "systemd/", "benches/", "packaging/"];
     quoted
         .filter(move |word| first.iter().any(|dir| word.starts_with(dir)))
         .filter(|word| !word.contains("NAME") && !word.contains(' '))

@@ -3,8 +3,8 @@
 use super::refs::{Found, read_text};
 use super::{Call, GitError, Repo, names};
 use agency_host::clock;
-use agency_protocols::model::{Busy, Checkout, CommitId, Timestamp};
 use agency_host::read::Stamp;
+use agency_protocols::model::{Busy, Checkout, CommitId, Timestamp};
 use chrono::TimeDelta;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;

@@ -165,7 +165,10 @@ impl Repo {
         self.guarded()?.check().map(drop)
     }
 
-    async fn ask_tree(&self, commit: &agency_protocols::model::CommitId) -> agency_protocols::model::TreeId {
+    async fn ask_tree(
+        &self,
+        commit: &agency_protocols::model::CommitId,
+    ) -> agency_protocols::model::TreeId {
         let call = super::Call::local("rev-parse").arg(format!("{commit}^{{tree}}"));
         let output = self.git(call).await.unwrap();
         agency_protocols::model::TreeId::new(output.line("rev-parse").unwrap())

@@ -227,8 +227,7 @@ impl Repo {
     }
 
     async fn remake(&self, from: &CommitId) -> Result<(), GitError> {
-        let call =
-            crate::Call::local("rev-list").args(["--objects", "--quiet", from.as_str()]);
+        let call = crate::Call::local("rev-list").args(["--objects", "--quiet", from.as_str()]);
         self.git(call).await.map(drop)
     }
 }

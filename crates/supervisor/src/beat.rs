@@ -1,29 +1,29 @@
 //! The touch of `alive` that tells the daemon that a shim is not stuck. Judging its absence is `observe`'s work.
 
-use crate::clock::{boottime, wall};
-use crate::model::Ticks;
+use agency_host::clock::{boottime, wall};
+use agency_protocols::model::Ticks;
 use std::fs::File;
 use std::time::Duration;
 
 #[derive(Debug)]
-pub(super) struct Beat {
+pub(crate) struct Beat {
     file: File,
     every: Duration,
     last: Ticks,
 }
 
 impl Beat {
-    pub(super) fn new(file: File, every: Duration) -> Self {
+    pub(crate) fn new(file: File, every: Duration) -> Self {
         let beat = Self { file, every, last: boottime() };
         beat.touch();
         beat
     }
 
-    pub(super) fn every(&self) -> Duration {
+    pub(crate) fn every(&self) -> Duration {
         self.every
     }
 
-    pub(super) fn if_due(&mut self) {
+    pub(crate) fn if_due(&mut self) {
         if boottime().since(self.last) >= self.every {
             self.last = boottime();
             self.touch();

@@ -1,16 +1,16 @@
 //! The shim's loop over one child: output, limits, requests to stop, and the end of the whole tree. It writes no record.
 
-use super::beat::Beat;
-use super::cgroup::Cgroup;
-use super::deadlines::Deadlines;
-use super::exit::How;
-use super::folder::Folder;
-use super::logs::{CHUNK, Log};
-use super::signals::Signals;
-use super::spec::Limits;
-use super::stream::Stream;
-use super::tree;
-use crate::clock::boottime;
+use crate::beat::Beat;
+use crate::cgroup::Cgroup;
+use crate::deadlines::Deadlines;
+use crate::exit::How;
+use crate::folder::Folder;
+use crate::logs::{CHUNK, Log};
+use crate::run_file::Limits;
+use crate::signals::Signals;
+use crate::stream::Stream;
+use crate::tree;
+use agency_host::clock::boottime;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
@@ -38,15 +38,15 @@ enum Cause {
 
 /// What is known once the tree is gone.
 #[derive(Debug)]
-pub(super) struct End {
-    pub(super) how: How,
-    pub(super) status: Option<How>,
-    pub(super) survivors: usize,
-    pub(super) notes: Vec<String>,
+pub(crate) struct End {
+    pub(crate) how: How,
+    pub(crate) status: Option<How>,
+    pub(crate) survivors: usize,
+    pub(crate) notes: Vec<String>,
 }
 
 #[derive(Debug)]
-pub(super) struct Supervisor<'a> {
+pub(crate) struct Supervisor<'a> {
     folder: &'a Folder,
     signals: Signals,
     beat: &'a mut Beat,
@@ -60,7 +60,7 @@ pub(super) struct Supervisor<'a> {
 }
 
 impl<'a> Supervisor<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         folder: &'a Folder,
         limits: &Limits,
         signals: Signals,
@@ -88,13 +88,13 @@ impl<'a> Supervisor<'a> {
     }
 
     /// What is in there is the run's too.
-    pub(super) fn in_group(mut self, group: Option<Cgroup>) -> Self {
+    pub(crate) fn in_group(mut self, group: Option<Cgroup>) -> Self {
         self.group = group;
         self
     }
 
     /// Returns when no process of the run is left, or none that can be killed.
-    pub(super) fn run(mut self) -> End {
+    pub(crate) fn run(mut self) -> End {
         let cause = self.until_cause();
         let grace = match &cause {
             Cause::Stop { grace, .. } => *grace,

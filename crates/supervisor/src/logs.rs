@@ -1,21 +1,21 @@
 //! Output kept in bounded files: writing them in the shim, reading their end in the daemon. It does not know what output means.
 
-use super::folder::Folder;
-use crate::read::open_plain;
+use crate::folder::Folder;
+use agency_host::read::open_plain;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// What is read from a pipe at once, and the least that one file may hold.
-pub(super) const CHUNK: usize = 64 * 1024;
+pub const CHUNK: usize = 64 * 1024;
 
 /// The end of a run's output that goes into the journal.
 const TAIL: u64 = 2 * 1024;
 
 /// One stream in two files: the newest part, and the part before it under `.1`.
 #[derive(Debug)]
-pub(super) struct Log {
+pub struct Log {
     path: PathBuf,
     limit: u64,
     file: Option<File>,
@@ -26,13 +26,13 @@ pub(super) struct Log {
 
 impl Log {
     /// `total` is the bound of a whole run: two streams of two files each.
-    pub(super) fn new(path: PathBuf, total: u64) -> Self {
+    pub fn new(path: PathBuf, total: u64) -> Self {
         let limit = (total / 4).max(CHUNK as u64);
         Self { path, limit, file: None, size: 0, dropped: 0, first_error: None }
     }
 
     /// Never fails: a run is worth more than its output. What cannot be kept is dropped and counted.
-    pub(super) fn keep(&mut self, bytes: &[u8]) {
+    pub fn keep(&mut self, bytes: &[u8]) {
         if let Err(cause) = self.try_keep(bytes) {
             self.dropped += bytes.len() as u64;
             self.first_error.get_or_insert(cause);
@@ -40,7 +40,7 @@ impl Log {
     }
 
     /// What to say about output that is missing.
-    pub(super) fn note(&self) -> Option<String> {
+    pub fn note(&self) -> Option<String> {
         let cause = self.first_error.as_ref()?;
         Some(format!("{} bytes of `{}` dropped: {cause}", self.dropped, self.path.display()))
     }
@@ -62,7 +62,7 @@ impl Log {
 }
 
 /// Where the part before the newest lies.
-pub(super) fn older(path: &Path) -> PathBuf {
+pub fn older(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".1");
     name.into()

@@ -7,20 +7,20 @@ use std::collections::HashSet;
 
 /// A process that cannot be mistaken for a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(super) struct ProcessId {
-    pub(super) pid: i32,
+pub struct ProcessId {
+    pub pid: i32,
     /// In clock ticks since boot, as the kernel says it; 0 where it does not.
-    pub(super) start: u64,
+    pub start: u64,
 }
 
 impl ProcessId {
     /// Whoever has this number now.
-    pub(super) fn now(pid: i32) -> Self {
+    pub fn now(pid: i32) -> Self {
         Self { pid, start: stat(pid).map_or(0, |seen| seen.id.start) }
     }
 
     /// Dead but unreaped processes do not count.
-    pub(super) fn is_there(self) -> bool {
+    pub fn is_there(self) -> bool {
         if cfg!(not(target_os = "linux")) {
             return kill(Pid::from_raw(self.pid), None).is_ok();
         }
@@ -28,7 +28,7 @@ impl ProcessId {
     }
 
     /// Asking a process that is gone is a quiet no-op.
-    pub(super) fn signal(self, signal: Signal) {
+    pub fn signal(self, signal: Signal) {
         if self.is_there() {
             kill(Pid::from_raw(self.pid), signal).ok();
         }
@@ -44,7 +44,7 @@ struct Seen {
 
 /// Every living process below `roots` (the roots themselves are not in it), parents before their children, so that a
 /// supervisor dies before it can replace what we end.
-pub(super) fn descendants(roots: &[i32]) -> Vec<ProcessId> {
+pub fn descendants(roots: &[i32]) -> Vec<ProcessId> {
     let table = table();
     // The table is read while pids come and go; each is visited once, so that a loop in it cannot hold us.
     let mut visited: HashSet<i32> = roots.iter().copied().collect();
@@ -62,12 +62,12 @@ pub(super) fn descendants(roots: &[i32]) -> Vec<ProcessId> {
 }
 
 /// The parent of whoever has this number now.
-pub(super) fn parent(pid: i32) -> Option<i32> {
+pub fn parent(pid: i32) -> Option<i32> {
     stat(pid).map(|seen| seen.parent)
 }
 
 /// Every living process whose environment has all of `entries` (`NAME=value`).
-pub(super) fn carriers(entries: &[String]) -> Vec<ProcessId> {
+pub fn carriers(entries: &[String]) -> Vec<ProcessId> {
     let own = Pid::this().as_raw();
     let carries = |seen: &Seen| !seen.dead && seen.id.pid != own && has(seen.id.pid, entries);
     table().into_iter().filter(carries).map(|seen| seen.id).collect()

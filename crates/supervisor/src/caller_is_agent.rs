@@ -1,7 +1,7 @@
 //! Is a process part of a run? Agents may not use the owner's verbs (SE-04). It trusts no variable alone: a run's shim is
 //! the ancestor of everything that the run started, whatever that did to its environment or session.
 
-use super::Folder;
+use crate::folder::Folder;
 use std::path::PathBuf;
 
 /// The deepest tree of processes that is walked.
@@ -14,7 +14,7 @@ pub fn run_around(pid: u32) -> Option<String> {
         if let Some(run) = named_by_environment(at).or_else(|| named_by_shim(at)) {
             return Some(run);
         }
-        at = super::tree::parent(at).filter(|&parent| parent > 1)?;
+        at = crate::tree::parent(at).filter(|&parent| parent > 1)?;
     }
     None
 }
@@ -37,7 +37,7 @@ fn shim_folder(pid: i32) -> Option<PathBuf> {
     let mut words = line.split(|&byte| byte == 0).map(String::from_utf8_lossy);
     let (program, verb, folder) = (words.next()?, words.next()?, words.next()?);
     let ours = program.rsplit('/').next() == Some("agency") && verb == "shim";
-    if ours && folder == super::spare::WAIT {
+    if ours && folder == crate::order::WAIT {
         // It was told its run later, and works in that folder.
         return std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
     }
@@ -51,7 +51,7 @@ pub fn folder_around(pid: u32) -> Option<Folder> {
     let mut found = None;
     for _ in 0..DEPTH {
         found = shim_folder(at).or(found);
-        match super::tree::parent(at).filter(|&parent| parent > 1) {
+        match crate::tree::parent(at).filter(|&parent| parent > 1) {
             Some(parent) => at = parent,
             None => break,
         }
@@ -78,7 +78,7 @@ mod tests {
             .unwrap();
         let mut ready = [0; 6];
         std::io::Read::read_exact(outer.stdout.as_mut().unwrap(), &mut ready).unwrap();
-        let inner = super::super::tree::descendants(&[outer.id() as i32]);
+        let inner = crate::tree::descendants(&[outer.id() as i32]);
         assert!(!inner.is_empty());
         for child in inner {
             assert_eq!(run_around(child.pid as u32).as_deref(), Some("r7"));

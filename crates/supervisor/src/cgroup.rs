@@ -1,7 +1,7 @@
 //! A control group of a run's own, where the machine has given us a part of the tree (cgroup v2, `Delegate=yes`). What is in
 //! it is the run's, whatever it did to its session, parent or environment. Everything works without it.
 
-use super::tree::ProcessId;
+use crate::tree::ProcessId;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,15 +9,15 @@ use std::sync::OnceLock;
 
 /// The folder of one run's group. It need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Cgroup(PathBuf);
+pub struct Cgroup(PathBuf);
 
 impl Cgroup {
-    pub(super) fn at(folder: PathBuf) -> Self {
+    pub fn at(folder: PathBuf) -> Self {
         Self(folder)
     }
 
     /// Where the group of this run belongs, if a part of the tree is ours.
-    pub(super) fn of_run(run: &str) -> Option<PathBuf> {
+    pub fn of_run(run: &str) -> Option<PathBuf> {
         static OWN: OnceLock<Option<PathBuf>> = OnceLock::new();
         let own = OWN.get_or_init(|| {
             let own = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -28,7 +28,7 @@ impl Cgroup {
     }
 
     /// What `start` starts is in the group; we ourselves are in it only for that moment, so that it can be killed whole.
-    pub(super) fn around<T>(&self, start: impl FnOnce() -> T) -> T {
+    pub fn around<T>(&self, start: impl FnOnce() -> T) -> T {
         let entered = self.enter();
         let started = start();
         if entered.is_ok() {
@@ -52,7 +52,7 @@ impl Cgroup {
     }
 
     /// The living in it.
-    pub(super) fn members(&self) -> Vec<ProcessId> {
+    pub fn members(&self) -> Vec<ProcessId> {
         let text = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
         let own = nix::unistd::Pid::this().as_raw();
         let pids = text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid != own);
@@ -60,7 +60,7 @@ impl Cgroup {
     }
 
     /// Nobody is in it or below it, or there is none.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         match fs::read_to_string(self.0.join("cgroup.events")) {
             Ok(text) => !text.lines().any(|line| line == "populated 1"),
             Err(_) => true,
@@ -68,11 +68,11 @@ impl Cgroup {
     }
 
     /// Everybody in it and below it at once, those who are forking now too.
-    pub(super) fn kill(&self) {
+    pub fn kill(&self) {
         fs::write(self.0.join("cgroup.kill"), "1").ok();
     }
 
-    pub(super) fn remove(&self) {
+    pub fn remove(&self) {
         fs::remove_dir(&self.0).ok();
     }
 }

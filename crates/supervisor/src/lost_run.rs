@@ -1,10 +1,10 @@
 //! The end of a run whose shim died or hangs: its tree is ended, then `lost` is written under the run's lock. It judges no beat.
 
-use super::cgroup::Cgroup;
-use super::exit::{ExitRecord, How};
-use super::folder::{EXIT, Folder};
-use super::tree::{ProcessId, carriers, descendants};
-use crate::clock::{boot_id, boottime, wall};
+use crate::cgroup::Cgroup;
+use crate::exit::{ExitRecord, How};
+use crate::folder::{EXIT, Folder};
+use crate::tree::{ProcessId, carriers, descendants};
+use agency_host::clock::{boot_id, boottime, wall};
 use nix::sys::signal::Signal;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const ROUND: Duration = Duration::from_millis(50);
 
 /// What is wrong with the shim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub enum Trouble {
     /// Nobody holds the lock, and there is no record.
     Dead,
     /// The lock is held, but nobody beats.
@@ -31,7 +31,7 @@ impl Trouble {
 }
 
 #[derive(Debug)]
-pub(super) enum Attempt {
+pub enum Attempt {
     Ended(ExitRecord),
     /// Another shim has the run now.
     Alive,
@@ -40,7 +40,7 @@ pub(super) enum Attempt {
 }
 
 /// Blocks for at most the run's grace and ten seconds more.
-pub(super) fn attempt(folder: &Folder, trouble: Trouble) -> Attempt {
+pub fn attempt(folder: &Folder, trouble: Trouble) -> Attempt {
     let mut members = Members::of(folder);
     let lock = match (folder.try_lock(), trouble) {
         (Ok(Some(lock)), _) => lock,
@@ -64,7 +64,7 @@ pub(super) fn attempt(folder: &Folder, trouble: Trouble) -> Attempt {
 }
 
 /// The record, if there is one. One that cannot be read proves nothing.
-pub(super) fn recorded(folder: &Folder) -> Option<ExitRecord> {
+pub fn recorded(folder: &Folder) -> Option<ExitRecord> {
     let record = folder.exit()?;
     Some(record.unwrap_or_else(|cause| {
         ExitRecord::new(How::Lost(format!("`exit.json` cannot be read: {cause}")), wall())
@@ -73,7 +73,7 @@ pub(super) fn recorded(folder: &Folder) -> Option<ExitRecord> {
 
 /// Every process that is known to belong to a run, found from outside of it.
 #[derive(Debug)]
-pub(super) struct Members {
+pub struct Members {
     shim: Option<ProcessId>,
     /// What everything that the run started carries, unless it cleared its environment.
     marks: Option<[String; 2]>,
@@ -85,7 +85,7 @@ pub(super) struct Members {
 }
 
 impl Members {
-    pub(super) fn of(folder: &Folder) -> Self {
+    pub fn of(folder: &Folder) -> Self {
         let alive = folder.alive().filter(|alive| alive.boot == boot_id());
         let intent = folder.intent().ok();
         Self {
@@ -100,7 +100,7 @@ impl Members {
     }
 
     /// Asks, waits, kills; the shim last, since orphans of a dead one are harder to find. `true`: none is left.
-    pub(super) fn end(&mut self) -> bool {
+    pub fn end(&mut self) -> bool {
         // A shim that woke up now would take the end that we bring for the child's own.
         self.signal_shim(Signal::SIGSTOP);
         for process in self.look() {
@@ -159,7 +159,7 @@ impl Members {
 #[cfg(target_os = "linux")]
 mod tests {
     use super::*;
-    use crate::run::folder::Alive;
+    use crate::folder::Alive;
     use std::process::{Command, Stdio};
 
     // covers: SU-02

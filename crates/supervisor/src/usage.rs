@@ -1,7 +1,7 @@
 //! `usage.json`: what a run's output said of it, as the daemon has read it so far. It can be made again from the logs.
 
-use super::folder::Folder;
-use crate::model::{Outcome, Usage};
+use crate::folder::Folder;
+use agency_protocols::model::{Outcome, Usage};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub struct UsageFile {
 
 impl UsageFile {
     /// Logs rotate: what an earlier look saw may be in them no more.
-    pub(super) fn or(mut self, earlier: &Self) -> Self {
+    pub fn or(mut self, earlier: &Self) -> Self {
         let usage = earlier.usage.clone();
         self.usage.session = self.usage.session.or(usage.session);
         self.usage.input_tokens = self.usage.input_tokens.or(usage.input_tokens);
@@ -39,7 +39,7 @@ impl UsageFile {
 }
 
 /// What a session has used up to now, over all runs that resumed it.
-pub(super) fn of_session(runs: &Path, session: &str) -> Option<Usage> {
+pub fn of_session(runs: &Path, session: &str) -> Option<Usage> {
     let entries = std::fs::read_dir(runs).ok()?;
     entries
         .flatten()

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Set up before anybody knows our pid.
 #[derive(Debug)]
-pub(super) struct Signals {
+pub(crate) struct Signals {
     woken: UnixStream,
     told_to_end: Arc<AtomicBool>,
 }
 
 impl Signals {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let (woken, wake) = UnixStream::pair()?;
         woken.set_nonblocking(true)?;
         let told_to_end = Arc::new(AtomicBool::new(false));
@@ -28,12 +28,12 @@ impl Signals {
         Ok(Self { woken, told_to_end })
     }
 
-    pub(super) fn told_to_end(&self) -> bool {
+    pub(crate) fn told_to_end(&self) -> bool {
         self.told_to_end.load(Ordering::SeqCst)
     }
 
     /// Forgets the wakes so far; what they were about is still there to be seen.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         let mut bytes = [0; 64];
         while (&self.woken).read(&mut bytes).is_ok_and(|count| count > 0) {}
     }

@@ -1,7 +1,7 @@
 //! `exit.json`: how a run ended, as its shim or the daemon saw it. What the agent says of itself is not in here.
 
-use super::spec::VERSION;
-use crate::model::{Outcome, Timestamp};
+use crate::run_file::VERSION;
+use agency_protocols::model::{Outcome, Timestamp};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,7 @@ pub struct ExitRecord {
 }
 
 impl ExitRecord {
-    pub(super) fn new(how: How, ended_at: Timestamp) -> Self {
+    pub fn new(how: How, ended_at: Timestamp) -> Self {
         let (code, signal) = match how {
             How::Exited(code) => (Some(code), None),
             How::Signal(signal) => (None, Some(signal)),

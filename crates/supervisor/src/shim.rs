@@ -2,16 +2,16 @@
 //!
 //! It holds the run's lock for its whole life, starts the child with exactly its own environment, and leaves `exit.json`.
 
-use super::beat::Beat;
-use super::cgroup::Cgroup;
-use super::exit::{ExitRecord, How};
-use super::folder::{Alive, EXIT, Folder, Lock};
-use super::signals::Signals;
-use super::spare;
-use super::spec::{RunFile, VERSION};
 use super::supervise::{End, Supervisor};
-use super::tree::ProcessId;
-use crate::clock::{boot_id, boottime, wall};
+use crate::beat::Beat;
+use crate::cgroup::Cgroup;
+use crate::exit::{ExitRecord, How};
+use crate::folder::{Alive, EXIT, Folder, Lock};
+use crate::order;
+use crate::run_file::{RunFile, VERSION};
+use crate::signals::Signals;
+use crate::tree::ProcessId;
+use agency_host::clock::{boot_id, boottime, wall};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 use nix::unistd::{Pid, dup2_stdout, setsid};
@@ -51,7 +51,7 @@ pub fn duty() -> Option<Duty> {
     let mut args = std::env::args_os().skip(1);
     let verb = args.next()?;
     let folder = args.next()?;
-    let duty = if folder == spare::WAIT { Duty::Wait } else { Duty::Keep(folder.into()) };
+    let duty = if folder == order::WAIT { Duty::Wait } else { Duty::Keep(folder.into()) };
     (verb == "shim" && args.next().is_none()).then_some(duty)
 }
 
@@ -83,8 +83,8 @@ pub fn main(duty: Duty) -> ExitCode {
 }
 
 fn wait(ready: Ready) -> io::Result<()> {
-    spare::rehearse(&ready.alive);
-    let Some(order) = spare::wait(&ready.signals) else { return Ok(()) };
+    order::rehearse(&ready.alive);
+    let Some(order) = order::wait(&ready.signals) else { return Ok(()) };
     let kept = enter(&order.folder)
         .and_then(|()| keep(&Folder::new(order.folder), Some(&order.env), ready));
     let_go();

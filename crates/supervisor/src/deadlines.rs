@@ -1,32 +1,32 @@
 //! When a run has taken too long. Arithmetic only: it reads no clock and ends nothing.
 
-use super::spec::Limits;
-use crate::model::Ticks;
+use crate::run_file::Limits;
+use agency_protocols::model::Ticks;
 use std::time::Duration;
 
 #[derive(Debug)]
-pub(super) struct Deadlines {
+pub(crate) struct Deadlines {
     limits: Limits,
     start: Ticks,
     last_output: Option<Ticks>,
 }
 
 impl Deadlines {
-    pub(super) fn new(limits: Limits, start: Ticks) -> Self {
+    pub(crate) fn new(limits: Limits, start: Ticks) -> Self {
         Self { limits, start, last_output: None }
     }
 
-    pub(super) fn output(&mut self, now: Ticks) {
+    pub(crate) fn output(&mut self, now: Ticks) {
         self.last_output = Some(now);
     }
 
     /// The limit that is over at `now`.
-    pub(super) fn passed(&self, now: Ticks) -> Option<&'static str> {
+    pub(crate) fn passed(&self, now: Ticks) -> Option<&'static str> {
         self.next().filter(|(at, _)| *at <= now).map(|(_, limit)| limit)
     }
 
     /// When to look again.
-    pub(super) fn next_at(&self) -> Option<Ticks> {
+    pub(crate) fn next_at(&self) -> Option<Ticks> {
         self.next().map(|(at, _)| at)
     }
 

@@ -1,11 +1,11 @@
 //! The folder of one run: its files, its lock, and how they are written. It decides nothing about the run.
 
-use super::exit::ExitRecord;
-use super::spec::RunFile;
-use super::tree::ProcessId;
-use super::usage::UsageFile;
-use crate::model::{SAID_MAX, Timestamp};
-use crate::read::open_plain;
+use crate::exit::ExitRecord;
+use crate::run_file::RunFile;
+use crate::tree::ProcessId;
+use crate::usage::UsageFile;
+use agency_host::read::open_plain;
+use agency_protocols::model::{SAID_MAX, Timestamp};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -18,28 +18,28 @@ const JSON_MAX: u64 = 4 * 1024 * 1024;
 const JSON_USUAL: usize = 4 * 1024;
 
 /// The folder of the next run, made before it is known. No run is called so.
-pub(super) const AHEAD: &str = ".next";
+pub const AHEAD: &str = ".next";
 
 /// The name of the mark on a run that exited with 0 and left nothing of what was expected; also that outcome's word.
-pub(super) const NO_ARTIFACT: &str = "no-artifact";
+pub const NO_ARTIFACT: &str = "no-artifact";
 
 /// What an agent is told; empty for a command of the owner's.
-pub(super) const PROMPT: &str = "prompt.md";
+pub const PROMPT: &str = "prompt.md";
 
 /// What is to be run. Without it a folder is no run.
-pub(super) const INTENT: &str = "run.json";
+pub const INTENT: &str = "run.json";
 
 /// The mark of a run that somebody was started for.
-pub(super) const STARTED: &str = "started";
+pub const STARTED: &str = "started";
 
 /// Whose lock is the run's.
 const ALIVE: &str = "alive";
 
 /// How it ended.
-pub(super) const EXIT: &str = "exit.json";
+pub const EXIT: &str = "exit.json";
 
 /// The mark of a run whose end is known for good.
-pub(super) const SEEN: &str = "seen";
+pub const SEEN: &str = "seen";
 
 /// The last message of an agent that may not write, as it said it.
 const SAID: &str = "said.md";
@@ -49,24 +49,24 @@ pub struct Folder(PathBuf);
 
 /// The text of `alive`: who holds the lock. For people, and for signals that are checked against the start time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Alive {
-    pub(super) shim: ProcessId,
-    pub(super) child: Option<ProcessId>,
-    pub(super) at: Timestamp,
+pub struct Alive {
+    pub shim: ProcessId,
+    pub child: Option<ProcessId>,
+    pub at: Timestamp,
     /// Pids and start times mean nothing after a reboot.
-    pub(super) boot: String,
+    pub boot: String,
 }
 
 /// `stop.json`: somebody wants the run to end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Stop {
-    pub(super) why: String,
-    pub(super) grace_s: u64,
+pub struct Stop {
+    pub why: String,
+    pub grace_s: u64,
 }
 
 /// The run's lock, held. A copy that a fork made cannot keep it: dropping unlocks, not only closes.
 #[derive(Debug)]
-pub(super) struct Lock(File);
+pub struct Lock(File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
@@ -77,14 +77,14 @@ impl Drop for Lock {
 
 impl Lock {
     /// Later texts are longer than earlier ones, so a reader never sees a mix.
-    pub(super) fn write(&self, alive: &Alive) -> io::Result<()> {
+    pub fn write(&self, alive: &Alive) -> io::Result<()> {
         let text = serde_json::to_vec(alive)?;
         self.0.write_all_at(&text, 0)?;
         self.0.set_len(text.len() as u64)
     }
 
     /// What the holder touches to show that it is not stuck: the time of the text.
-    pub(super) fn beat(&self) -> io::Result<File> {
+    pub fn beat(&self) -> io::Result<File> {
         self.0.try_clone()
     }
 }
@@ -126,7 +126,7 @@ impl Folder {
     }
 
     /// The last message of a run that could not write, once it has ended.
-    pub(super) fn said(&self) -> Option<String> {
+    pub fn said(&self) -> Option<String> {
         let mut text = String::new();
         let most = SAID_MAX as u64;
         open_plain(&self.0.join(SAID)).ok()?.take(most).read_to_string(&mut text).ok()?;
@@ -134,49 +134,49 @@ impl Folder {
     }
 
     /// As [`Self::publish_json_lazily`]: it can be read from the output again.
-    pub(super) fn keep_said(&self, text: &str) -> io::Result<()> {
+    pub fn keep_said(&self, text: &str) -> io::Result<()> {
         self.publish(SAID, text.as_bytes())
     }
 
-    pub(super) fn stop(&self) -> Option<io::Result<Stop>> {
+    pub fn stop(&self) -> Option<io::Result<Stop>> {
         found(self.read("stop.json"))
     }
 
-    pub(super) fn alive(&self) -> Option<Alive> {
+    pub fn alive(&self) -> Option<Alive> {
         self.read(ALIVE).ok()
     }
 
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         self.0.join(name).symlink_metadata().is_ok()
     }
 
     /// A shim was started for it, whatever became of that.
-    pub(super) fn was_started(&self) -> bool {
+    pub fn was_started(&self) -> bool {
         self.has(STARTED) || self.0.join(ALIVE).metadata().is_ok_and(|meta| meta.len() > 0)
     }
 
     /// Its end was known for good before that. The mark of this is the last thing that came into the folder, or nearly.
-    pub(super) fn was_done_with_before(&self, before: Timestamp) -> bool {
+    pub fn was_done_with_before(&self, before: Timestamp) -> bool {
         self.stood_before(before) && self.has(SEEN)
     }
 
     /// Nothing came or went here since then.
-    pub(super) fn stood_before(&self, before: Timestamp) -> bool {
+    pub fn stood_before(&self, before: Timestamp) -> bool {
         let changed = self.0.symlink_metadata().and_then(|meta| meta.modified());
         changed.is_ok_and(|at| Timestamp::from(at) < before)
     }
 
-    pub(super) fn last_beat(&self) -> Option<SystemTime> {
+    pub fn last_beat(&self) -> Option<SystemTime> {
         self.0.join(ALIVE).metadata().and_then(|meta| meta.modified()).ok()
     }
 
     /// Where the shim's own complaints go.
-    pub(super) fn complaints(&self) -> io::Result<File> {
+    pub fn complaints(&self) -> io::Result<File> {
         private().append(true).create(true).open(self.0.join("shim.log"))
     }
 
     /// `None` while somebody else holds it.
-    pub(super) fn try_lock(&self) -> io::Result<Option<Lock>> {
+    pub fn try_lock(&self) -> io::Result<Option<Lock>> {
         let path = self.0.join(ALIVE);
         let file = private().read(true).write(true).create(true).truncate(false).open(path)?;
         match file.try_lock() {
@@ -187,7 +187,7 @@ impl Folder {
     }
 
     /// For a run that is not known yet: the folder, with what every run has in it, still empty and under its first name.
-    pub(super) fn make_ahead(&self) -> io::Result<()> {
+    pub fn make_ahead(&self) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
         let files = [PROMPT, INTENT, STARTED, EXIT].map(temporary);
         files.iter().map(String::as_str).chain([ALIVE]).try_for_each(|name| {
@@ -196,7 +196,7 @@ impl Folder {
     }
 
     /// For every reader whole or not at all, and on disk before this returns.
-    pub(super) fn publish_json(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
+    pub fn publish_json(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
         self.publish(name, &json(value)?)?;
         File::open(self.0.join(name))?.sync_all()?;
         File::open(&self.0)?.sync_all()
@@ -209,12 +209,12 @@ impl Folder {
     /// - what the output said can be read from it again.
     ///
     /// [`LocalExecutor`]: super::LocalExecutor
-    pub(super) fn publish_json_lazily(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
+    pub fn publish_json_lazily(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
         self.publish(name, &json(value)?)
     }
 
     /// As [`Self::publish_json_lazily`].
-    pub(super) fn publish(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+    pub fn publish(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let temporary = self.0.join(temporary(name));
         let mut file = private().write(true).create(true).truncate(false).open(&temporary)?;
         // One that was made ahead is empty. To cut what is empty already would have ext4 bring the bytes to disk at the close.
@@ -226,7 +226,7 @@ impl Folder {
     }
 
     /// What tells how it ended and what it cost.
-    pub(crate) fn records(&self) -> [PathBuf; 2] {
+    pub fn records(&self) -> [PathBuf; 2] {
         [EXIT, "usage.json"].map(|name| self.0.join(name))
     }
 
