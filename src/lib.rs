@@ -19,8 +19,14 @@
 //! Reading order: [`model`] (the words of the seam) → [`protocol`] and `protocol::review_loop` (a protocol) →
 //! [`workspace`] (the loop of one repository) → [`apply`] → [`daemon`] → [`cli`].
 //!
+//! # Crates
+//! - `crates/protocols` is the pure part: [`model`], [`route`] and [`protocol`]. The compiler proves that it reaches no IO.
+//! - `crates/supervisor` keeps one run: shim, process tree, limits, logs. It has no async runtime and outlives the daemon.
+//! - `crates/git` is the only part that runs git. `crates/host` has the clocks and the safe read that all of them share.
+//! - This package is the daemon and the command line.
+//!
 //! # What is deliberately absent
-//! - The pure part ([`model`], [`route`], [`protocol`]) has no IO, clock, environment, randomness or tokio.
+//! - The pure part has no IO, clock, environment, randomness or tokio.
 //! - `protocol/x` never imports `protocol/y`; the shell never matches on a status or phase.
 //! - Only [`store`] writes protocol files, only [`git`] runs git, only [`run`] starts agents, only [`cli`] prints, only
 //!   [`clock`] reads clocks. `tests/it/tidy.rs` checks these.

@@ -293,7 +293,6 @@ pub enum Access {
 }
 
 impl Access {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
     pub fn is_write(&self) -> bool {
         *self == Self::Write
     }
