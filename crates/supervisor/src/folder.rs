@@ -203,12 +203,10 @@ impl Folder {
     }
 
     /// For every reader whole or not at all. A power failure soon after may take it, which nobody who waits for it minds:
-    /// - an intent is in the journal, and what is missing or cannot be read of it is written again ([`LocalExecutor`]);
+    /// - an intent is in the journal, and what is missing or cannot be read of it is written again (`LocalExecutor`);
     /// - a record of an end that nobody has journalled: the run is lost then, as if the power had failed a moment earlier.
     ///   A run's own files are no more on disk than its record, so believing that record would be wrong;
     /// - what the output said can be read from it again.
-    ///
-    /// [`LocalExecutor`]: super::LocalExecutor
     pub fn publish_json_lazily(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
         self.publish(name, &json(value)?)
     }
