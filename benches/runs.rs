@@ -151,6 +151,7 @@ fn spec(dir: &Path, run: &str, argv: Vec<String>) -> RunSpec {
         agent: Some("codex".to_owned()),
         model: None,
         price: None,
+        prices: std::collections::BTreeMap::new(),
     }
 }
 

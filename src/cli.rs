@@ -13,6 +13,7 @@ mod doctor;
 mod escalations;
 mod exit;
 mod explain;
+mod forget;
 mod handoff;
 mod isolation;
 mod journal;
@@ -27,6 +28,7 @@ mod run;
 mod runs;
 mod service;
 mod show;
+mod site;
 mod status;
 mod work;
 
@@ -85,6 +87,9 @@ enum Verb {
     Answer(escalations::AnswerArgs),
     /// Let a held repository go on; resolves the causes it waited for
     Resume(ask::ResumeArgs),
+    Pause(ask::PauseArgs),
+    Unpause(ask::UnpauseArgs),
+    Forget(forget::Args),
     /// Let the repository's own `agency.yaml`, and what git runs and obeys in it, count as they are now
     #[command(after_help = "Example:\n  agency trust --repo ~/src/shop")]
     Trust(ask::PlainArgs),
@@ -165,9 +170,12 @@ fn dispatch(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Ack(args) => escalations::ack(context, &args),
         Verb::Answer(args) => escalations::answer(context, &args),
         Verb::Resume(args) => ask::resume(context, &args),
+        Verb::Pause(args) => ask::pause(context, &args),
+        Verb::Unpause(args) => ask::unpause(context, &args),
+        Verb::Forget(args) => forget::run(context, &args),
         Verb::Trust(_) => ask::trust(context),
         Verb::Adopt(args) => ask::adopt(context, &args),
-        Verb::Service(verb) => service::run(verb),
+        Verb::Service(verb) => service::run(context, verb),
         Verb::Completions(args) => completions::complete(&args),
         Verb::Man(args) => completions::man(&args),
         Verb::Audit(verb) => audit::run(context, verb),

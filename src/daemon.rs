@@ -7,10 +7,10 @@ mod keeper;
 mod presence;
 mod reload;
 
-pub use home::{Frozen, Home};
+pub use home::{Frozen, FrozenBy, Home};
 pub use keeper::KeepError;
 pub use presence::{Life, PresenceError, SeenDaemon, daemons};
-pub use reload::{Source, limits};
+pub use reload::{LookNow, Source, limits};
 
 use crate::watch::Watcher;
 use crate::workspace::{STOP_LIMIT, Settings, Until};
@@ -31,6 +31,8 @@ pub struct Daemon {
     pub drain: bool,
     /// The settings in force; new ones are taken over as they come.
     pub settings: watch::Receiver<Settings>,
+    /// Looks at the configuration before a command is judged.
+    pub look_now: LookNow,
     /// The daemon's own folder, open before any repository.
     pub home: Home,
 }
@@ -39,7 +41,9 @@ pub struct Daemon {
 pub type Roots = Box<dyn Fn(&Settings) -> Vec<PathBuf> + Send>;
 
 /// Between two tries to open what another agency holds, as long as there is other work here.
-const BUSY_RETRY: Duration = Duration::from_secs(10);
+const BUSY_RETRY: Duration = Duration::from_secs(5);
+/// Where every repository is another's, this daemon ends and says so. Only one that stays tells of those that it cannot have.
+const BUSY_TOLD_AFTER: Duration = Duration::from_secs(1);
 
 /// How the work on one repository ended.
 #[derive(Debug)]
@@ -63,6 +67,9 @@ impl Daemon {
         let mut kept: BTreeMap<PathBuf, CancellationToken> = BTreeMap::new();
         let mut outcomes: Vec<Outcome> = Vec::new();
         let mut told = BTreeSet::new();
+        let is_untold = |outcomes: &[Outcome], told: &BTreeSet<PathBuf>| {
+            outcomes.iter().any(|one| one.busy().is_some() && !told.contains(&one.root))
+        };
         let descriptors = Descriptors::of_this_process();
         let home = self.home.clone();
         let mut tending = std::pin::pin!(home.tend());
@@ -74,20 +81,19 @@ impl Daemon {
             let limit = if stop.is_cancelled() && !self.drain { STOP_LIMIT } else { Duration::MAX };
             tokio::select! {
                 joined = timeout(limit, keepers.join_next()) => match joined {
-                    Ok(Some(Ok(outcome))) => {
-                        if let Some(error) = outcome.busy() && told.insert(outcome.root.clone()) {
-                            tracing::error!(%error, "tried again while there is other work");
-                        }
-                        outcomes.push(outcome);
-                    }
+                    Ok(Some(Ok(outcome))) => outcomes.push(outcome),
                     Ok(Some(Err(error))) => tracing::error!(%error, "a keeper ended badly"),
                     Ok(None) | Err(_) => return outcomes,
                 },
                 () = &mut tending => {}
                 () = stop.cancelled(), if !stop.is_cancelled() => {}
+                () = sleep(BUSY_TOLD_AFTER), if is_lacking && is_untold(&outcomes, &told) => {
+                    self.tell_busy(&outcomes, &mut told);
+                }
                 () = sleep(BUSY_RETRY), if is_lacking && !stop.is_cancelled() => {
                     for outcome in outcomes.extract_if(.., |outcome| outcome.busy().is_some()) {
                         kept.remove(&outcome.root);
+                        told.remove(&outcome.root);
                     }
                     let wanted = roots(&self.settings.borrow());
                     self.keep(wanted, &mut kept, &mut keepers, &stop, &descriptors);
@@ -97,6 +103,20 @@ impl Daemon {
                     self.keep(wanted, &mut kept, &mut keepers, &stop, &descriptors);
                 }
             }
+        }
+    }
+
+    /// Lists and tells what other daemons hold (DM-18).
+    fn tell_busy(&self, outcomes: &[Outcome], told: &mut BTreeSet<PathBuf>) {
+        for Outcome { root, error } in outcomes {
+            let Some((error, cause)) = error.as_ref().and_then(|e| Some((e, e.other_daemon()?)))
+            else {
+                continue;
+            };
+            if told.insert(root.clone()) {
+                tracing::error!(repo = %root.display(), cause, "tried again while there is other work");
+            }
+            self.home.freeze(root, FrozenBy::AnotherDaemon, &cause, &error.resolve(root));
         }
     }
 
@@ -127,6 +147,7 @@ impl Daemon {
             let keeper = Keeper {
                 root,
                 settings: self.settings.clone(),
+                look_now: self.look_now.clone(),
                 watcher: self.watcher.clone(),
                 until: self.until,
                 drain: self.drain,

@@ -7,6 +7,7 @@
 
 mod channels;
 mod courier;
+mod damaged;
 mod heartbeat;
 mod message;
 mod outbox;

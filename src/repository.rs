@@ -69,7 +69,7 @@ pub enum RepositoryError {
     BadRecord { path: PathBuf, source: serde_json::Error },
     #[error("`{}` has format {version}, from a newer agency", path.display())]
     NewerRecord { path: PathBuf, version: u64 },
-    #[error("the repository `{}` is held by {holder}", path.display())]
+    #[error("another agency process has the repository `{}`: it is held by {holder}", path.display())]
     Busy { path: PathBuf, holder: String },
     #[error("the repository's lock failed")]
     Lock(#[from] LockError),
@@ -133,6 +133,28 @@ impl Repository {
         self.record.write(&self.places.folder)?;
         self.origin = Origin::Known;
         Ok(())
+    }
+
+    /// Deletes our state of a repository; its own files stay. Waits for whoever still holds its lock.
+    pub fn forget(known: &Known, patience: Duration) -> Result<(), RepositoryError> {
+        let record = Record::read(&known.folder)?;
+        let identity = record.map(|record| record.identity).filter(|folder| folder.is_dir());
+        // A repository that is gone has no lock; nobody can work in it.
+        let _lock = match identity {
+            Some(folder) => match Lock::acquire_within(&folder.join("lock"), "forget", patience)? {
+                Acquired::Held(lock) => Some(lock),
+                Acquired::Busy { holder } => {
+                    return Err(RepositoryError::Busy { path: known.path.clone(), holder });
+                }
+            },
+            None => None,
+        };
+        // First out of sight: a crash while it is deleted leaves no half of a state that counts.
+        let gone = known.folder.with_added_extension("forgotten");
+        std::fs::remove_file(known.folder.join(record::NAME))
+            .map_err(files::failed("remove", &known.folder))?;
+        files::rename(&known.folder, &gone)?;
+        std::fs::remove_dir_all(&gone).map_err(files::failed("remove", &gone))
     }
 
     pub fn places(&self) -> &Places {

@@ -48,6 +48,7 @@ pub const RULES: &[Rule] = &[
     rule("LP-30", "gates count as trusted", "The run changed CI, lint or test settings, a script that a gate calls, or there are fewer tests or more skipped ones than before. Nothing is accepted on the word of checks that the work itself changed: look at the evidence; `agency resume` accepts them as they are now."),
     rule("LP-31", "a run changes only its own review file", "In `propose` and `review`, and for the reviewer in every phase. Other changes are put back (the run's bytes are in quarantine) and the flag is refused; the third refusal holds. If your checks write files into the tree, add them to `.gitignore`."),
     rule("LP-32", "the plan's text reaches the prompts", "The `## Step <id>` section of the plan that the owner gave to `agency loop init --plan`, as it was then; `agency loop steps add --plan` reads it again."),
+    rule("LP-33", "gates before the first agent", "The gates run once on the commit that the loop begins from. One that fails there holds: mend it and `agency resume`, change `loop.gates`, or accept it with `agency resume --accept-gate COMMAND`; an accepted gate may go on failing in the same way."),
     rule("LP-35", "a loop of other scripts is taken over", "`agency adopt --steps 1,2,3` continues a state file that names no steps. A flag `blocked` holds the loop with its `blocker`: remove what blocks the agent, then `agency resume`."),
     rule("LP-36", "the owner ends a loop and changes its steps", "`agency loop end --reason TEXT`, `agency loop steps add LIST`, `agency loop steps remove LIST`; journalled and committed."),
     rule("LG-01", "the ledger's three files", "`progress.json`, `reviews.json` and `feature_list.json` follow their schemas, as JSON in UTF-8 with each key once. Unknown fields are kept. `agency check` lists every problem at once."),
@@ -138,7 +139,9 @@ pub const RULES: &[Rule] = &[
     rule("AG-35", "a builder's prompt", "It has the scope in a sentence, the DoD profile with its commands, the acceptance criteria, and says that the orchestrator's rules are not for the builder."),
     rule("AG-36", "agents by role", "An entry of `agents:` that has the name of a role is the one for that role, unless `roles:` says otherwise."),
     rule("AG-37", "unknown assignees", "An assignee is an agent, a name in `builders` of agency.json, or a person whose task says `person: true` (`agency task new --force-assignee`)."),
-    rule("AG-40", "uncommitted profiles", "No builder starts while the DoD profile in your tree differs from the committed one. Commit `.kodingx/`."),
+    rule("AG-38", "STATE.md and TASK_BOARD.md", "Every verb that changes a task leaves both files current."),
+    rule("AG-39", "your text", "Text that you added to a generated file survives `init`, `install --force`, `upgrade` and `migrate`."),
+    rule("AG-40", "the DoD before the first builder", "No builder starts while the DoD profile in your tree differs from the committed one: commit `.kodingx/`. Its commands run once on the base commit before the first builder. One that fails there holds: mend or change it, commit, `agency resume`, or `agency resume --accept-gate COMMAND`."),
     rule("AG-41", "a new audit", "`agency task audit ID` has the work audited again as it is now."),
     rule("AG-43", "a verdict for each audit", "The verdict that names the audit that was asked for counts, also when an earlier one said the same."),
     rule("AG-44", "set-up and readers", "Commands that set up a board, and commands that only read, start no agent, take no file and move nothing of another protocol. `agency run` does that work."),
@@ -175,7 +178,7 @@ pub const RULES: &[Rule] = &[
     rule("SU-10", "sign-in", "An agent that cannot sign in is ended at once, and you are asked. Mend its key or sign in once, then `agency resume`."),
     rule("SU-11", "programs", "A program that is not there is `not-found`. Install it or change `agents`, then `agency resume`."),
     rule("SU-12", "what an agent may do", "`agents.NAME.permissions`: `read-only`, `edit`, `test` (the gates' commands too) or `full`. A denial says which command was denied."),
-    rule("SU-13", "tokens and prices", "Tokens of every run are kept where its CLI tells them; `prices` turns them into money, marked as an estimate. `agency cost` adds them up."),
+    rule("SU-13", "tokens and prices", "Tokens of every run are kept where its CLI tells them; `prices` turns them into money, marked as an estimate, by `agents.NAME.model` or else by the model that the CLI names. `agency cost` adds them up."),
     rule("SE-01", "git in a hostile repository", "Hooks, monitors, filters, drivers, includes, remotes and the like count as they were when you began or last said `agency trust`; git itself reads our checked copy of the settings. When one changes, no git is run and the message names file and setting: look, put it back or keep it, then `agency trust`. `branch.*`, `user.*`, colours and the like never hold; your LFS filter runs from where it lay when you trusted it."),
     rule("SE-02", "names from files", "Ids, steps and agent names never become paths outside the repository, shell text or options."),
     rule("SE-03", "secrets", "Agents see only the listed environment; text from the repository is quoted in prompts as data."),
@@ -211,6 +214,7 @@ pub const RULES: &[Rule] = &[
     rule("OP-05", "help and exit codes", "0 fine, 1 a finding or a refusal, 2 usage or configuration, 3 our failure, 75 busy."),
     rule("OP-06", "health check", "`agency status --check` exits with 0 when all is well, 1 when a repository is held or frozen, 3 when no daemon runs."),
     rule("OP-07", "what `agency run` prints", "On a terminal: who works, what moves, what is refused, held and told. `agency run --once` delivers its messages, ends when nothing moves any more, and exits with 1 when something is held."),
+    rule("OP-10", "pause, forget and refusals", "`agency pause` starts no new run until `agency unpause`; `agency forget REPO` ends the watch and keeps the files. A verb that is refused names what to do instead."),
 ];
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod ends;
 pub mod leases;
 mod look;
 mod open;
+mod pause;
 mod protocols;
 mod record;
 mod remembered;
@@ -20,6 +21,7 @@ mod trust;
 mod watchdog;
 
 pub use open::{OpenError, Settings, Stranger};
+pub use pause::Pause;
 pub use remembered::{pinned, remembered};
 pub use status::{ConditionStatus, Kind, ProtocolStatus, RepoStatus};
 
@@ -72,13 +74,21 @@ pub struct Workspace {
     pin: Option<Arc<Pin>>,
     /// No new run is started; those that are alive are waited for.
     draining: bool,
+    /// Set while the owner lets no run start here.
+    pause: Option<Pause>,
+    /// Starts that wait for the end of the pause.
+    paused_claims: Vec<(Claim, TreeRef)>,
     /// Why nothing may happen here, although no protocol says so.
     closed: Option<String>,
     /// Announcements of the owner's own commands, which are recorded and not sent.
     own_verbs: BTreeSet<Key>,
+    /// Off where a command line works without a daemon: an agent that is to start waits in the journal until a daemon runs.
+    starts_runs: bool,
     notes: Vec<String>,
     /// Of the text: the status itself is many times as large.
     written_status: Option<Digest>,
+    /// The owner forgets this repository: the loop is left.
+    forgotten: bool,
     /// Set when the repository must be opened anew, with the command that is to be answered then.
     reopen: Option<Request>,
     /// A protocol came to work: what it wants to know must be watched and looked at.
@@ -149,6 +159,8 @@ pub enum WorkspaceError {
 pub enum Left {
     Stopped,
     Quiet,
+    /// The owner forgets it: its state is about to be deleted.
+    Forgotten,
     /// The settings changed: it must be opened anew.
     Reload,
     /// The owner adopts it: it must be opened anew as theirs, and this request answered then.
@@ -233,6 +245,9 @@ impl Workspace {
         if let Some(request) = self.reopen.take() {
             return Some(Left::Reopen(request));
         }
+        if self.forgotten {
+            return Some(Left::Forgotten);
+        }
         if self.draining && self.running.is_empty() && self.is_settled() {
             return Some(Left::Stopped);
         }
@@ -289,7 +304,7 @@ impl Workspace {
     async fn apply_pending(&mut self) -> Result<(), WorkspaceError> {
         let mut waiting = VecDeque::new();
         while let Some((protocol, keyed)) = self.pending.pop_front() {
-            if self.stuck.is_waiting(&protocol, clock::now()) {
+            if self.stuck.is_waiting(&protocol, clock::now()) || self.start_waits(&keyed.effect) {
                 waiting.push_back((protocol, keyed));
                 continue;
             }
@@ -498,6 +513,7 @@ impl Workspace {
             leases: held.map(|(tree, protocol)| (tree.clone(), protocol.to_owned())).collect(),
             running: self.running.keys().cloned().collect(),
             pin: self.pin.as_deref().cloned(),
+            pause: self.pause.clone(),
         }
     }
 
@@ -508,9 +524,12 @@ impl Workspace {
 
     /// Nothing runs, nothing is under way, and time alone will change nothing.
     fn is_quiet(&self) -> bool {
-        // A start that waits for tomorrow's money is no work of today.
-        let is_spent = self.settings.capacity.is_spent();
-        let waits = |keyed: &Keyed| is_spent && matches!(keyed.effect, Effect::Lease { .. });
+        // A start that waits for tomorrow's money or for the owner is no work of today.
+        let no_start = self.settings.capacity.is_spent() || self.pause.is_some();
+        let waits = |keyed: &Keyed| {
+            self.start_waits(&keyed.effect)
+                || (no_start && matches!(keyed.effect, Effect::Lease { .. }))
+        };
         let open = self.slots.iter().any(|slot| slot.open().any(|keyed| !waits(keyed)));
         let mut deadlines = self.slots.iter().filter_map(|slot| slot.deadline.as_ref());
         let due = deadlines.any(|deadline| !deadline.is_patrol());

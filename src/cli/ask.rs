@@ -3,8 +3,10 @@
 use super::context::{Context, runtime};
 use super::exit::{Exit, Refused, is_busy};
 use super::review_loop::read_plan;
+use super::site::{self, Wish};
 use crate::control;
 use crate::model::{Answer, Command, Verb};
+use crate::protocol::{board, review_loop};
 use crate::run::run_around;
 use crate::workspace::{Stranger, Workspace};
 use std::collections::BTreeMap;
@@ -27,11 +29,39 @@ pub(super) struct StopArgs {
 }
 
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  agency resume --repo ~/src/shop")]
+#[command(
+    after_help = "Examples:\n  agency resume --repo ~/src/shop\n  agency resume --accept-gate 'npm test'   (it failed before any agent worked)"
+)]
 pub(super) struct ResumeArgs {
+    /// Go on although this gate fails; as it failed before any agent worked (repeatable)
+    #[arg(long, value_name = "COMMAND")]
+    accept_gate: Vec<String>,
     /// Why, for the journal
     #[arg(long)]
     reason: Option<String>,
+}
+
+/// Start no new run in a repository until `agency unpause`; runs that are alive end and are judged
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  agency pause --reason 'I work here by hand today'\n  agency pause ~/src/shop\nIt lasts over restarts. `agency status` shows it, and `agency status --check` counts it as fine. To end a run at once: agency stop RUN"
+)]
+pub(super) struct PauseArgs {
+    /// The repository (default: the one around the current directory)
+    #[arg(value_name = "REPO")]
+    at: Option<PathBuf>,
+    /// Why, for `agency status` and the journal
+    #[arg(long)]
+    reason: Option<String>,
+}
+
+/// Let runs start again after `agency pause`
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  agency unpause\n  agency unpause ~/src/shop")]
+pub(super) struct UnpauseArgs {
+    /// The repository (default: the one around the current directory)
+    #[arg(value_name = "REPO")]
+    at: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -55,7 +85,19 @@ pub(super) fn stop(context: &Context, args: &StopArgs) -> anyhow::Result<Exit> {
 }
 
 pub(super) fn resume(context: &Context, args: &ResumeArgs) -> anyhow::Result<Exit> {
-    tell(context, Verb::Resume, None, &[("reason", args.reason.as_deref())])
+    let gates = args.accept_gate.join("\n");
+    let gates = Some(gates.as_str()).filter(|gates| !gates.is_empty());
+    let args = [("reason", args.reason.as_deref()), ("accept-gate", gates)];
+    tell(context, Verb::Resume, None, &args)
+}
+
+pub(super) fn pause(context: &Context, args: &PauseArgs) -> anyhow::Result<Exit> {
+    let reason = args.reason.as_deref().filter(|reason| !reason.trim().is_empty());
+    tell(&context.or_at(args.at.as_ref()), Verb::Pause, None, &[("reason", reason)])
+}
+
+pub(super) fn unpause(context: &Context, args: &UnpauseArgs) -> anyhow::Result<Exit> {
+    tell(&context.or_at(args.at.as_ref()), Verb::Unpause, None, &[])
 }
 
 pub(super) fn trust(context: &Context) -> anyhow::Result<Exit> {
@@ -103,8 +145,35 @@ pub(super) fn answer(
         args,
         by: context.asker(),
     };
+    let next = next_step(&command);
     let answer = ask(context, command)?;
-    if answer.accepted { Ok(answer.text) } else { Err(Refused(answer.text).into()) }
+    if answer.accepted {
+        return Ok(answer.text);
+    }
+    // OP-10: every refusal says what to do instead.
+    let hint =
+        if answer.text.contains("agency ") { String::new() } else { format!("\nhint: {next}") };
+    Err(Refused(answer.text + &hint).into())
+}
+
+/// The command that shows why a verb was refused, or what it may be given.
+fn next_step(command: &Command) -> String {
+    let task = command.arg("task").or_else(|| command.arg("id"));
+    match (command.verb, command.protocol.as_deref(), task) {
+        (Verb::Stop, _, _) => "the runs that are alive: agency runs".to_owned(),
+        (Verb::Do, Some(board::NAME), Some(task)) => {
+            format!("where it stands and why: agency task show {task}")
+        }
+        (Verb::Do, Some(board::NAME), None) => "the tasks: agency task list".to_owned(),
+        (Verb::Init, Some(review_loop::NAME), _) => {
+            "what it takes: agency loop init --help; a loop that is under way: agency status"
+                .to_owned()
+        }
+        (Verb::Inject | Verb::Restore, _, _) => {
+            "where the loop stands: agency status; the words: agency loop inject --help".to_owned()
+        }
+        _ => "where things stand and what is waited for: agency status".to_owned(),
+    }
 }
 
 fn ask(context: &Context, command: Command) -> anyhow::Result<Answer> {
@@ -123,6 +192,18 @@ fn ask(context: &Context, command: Command) -> anyhow::Result<Answer> {
     }
 }
 
+/// Where a command without a daemon is judged.
+fn working_root(context: &Context) -> anyhow::Result<PathBuf> {
+    let root = context.root()?;
+    if let Some(main) = site::main_of(&root, &context.state_dir()?) {
+        let (root, main_path) = (root.display(), main.display());
+        anstream::eprintln!("note: `{root}` is a worktree of `{main_path}`; agency works there");
+        return Ok(main);
+    }
+    site::check(context, &root, Wish::Verb)?;
+    Ok(root)
+}
+
 fn ask_once(context: &Context, command: Command) -> anyhow::Result<Answer> {
     if let Some(places) = context.places()?
         && let Some(answer) =
@@ -130,7 +211,7 @@ fn ask_once(context: &Context, command: Command) -> anyhow::Result<Answer> {
     {
         return Ok(answer);
     }
-    let (root, settings) = (context.root()?, context.settings()?);
+    let (root, settings) = (working_root(context)?, context.settings()?);
     let stranger = if command.verb == Verb::Adopt { Stranger::Adopt } else { Stranger::Wait };
     runtime()?.block_on(async {
         let mut workspace = Workspace::open(&root, &settings, stranger).await?;

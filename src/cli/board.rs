@@ -15,16 +15,18 @@ pub(super) mod setup;
 pub(super) mod task;
 pub(super) mod verify;
 
+use super::ask::answer;
 use super::context::Context;
 use super::exit::{Misused, Refused};
 use crate::clock;
-use crate::model::{FileState, Rejection, RelPath};
+use crate::model::{FileState, Rejection, RelPath, Verb};
 use crate::protocol::board::manifest::{self, Manifest};
-use crate::protocol::board::names::{self, TaskId};
+use crate::protocol::board::names::{self, TaskId, Zone};
 use crate::protocol::board::profile::Signals;
 use crate::protocol::board::task::Task;
 use crate::protocol::board::{self, FILE_MAX};
 use crate::read;
+use crate::run::run_around;
 use std::path::{Path, PathBuf};
 
 /// A repository with a board in it.
@@ -115,6 +117,37 @@ fn signals<T>(root: &Path, look: impl FnOnce(&Signals<'_>) -> T) -> T {
         bytes(root, name).ok().flatten().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     };
     look(&Signals { names: &names, read: &read })
+}
+
+/// The file itself, or the rules file of this repository that a link names: `CLAUDE.md` is often a link to `AGENTS.md`.
+/// `None`: the link leads elsewhere.
+pub(super) fn rules_file(root: &Path, path: &str) -> Option<String> {
+    let at = root.join(path);
+    if !at.symlink_metadata().is_ok_and(|meta| meta.is_symlink()) {
+        return Some(path.to_owned());
+    }
+    let real = at.canonicalize().ok().filter(|real| real.is_file())?;
+    let inside = real.strip_prefix(root.canonicalize().ok()?).ok()?.to_str()?.to_owned();
+    let rules = inside.ends_with(".md") || inside.ends_with(".mdc");
+    (rules && !inside.starts_with(".git/")).then_some(inside)
+}
+
+/// AG-38: STATE.md and TASK_BOARD.md list what was just added. The task itself is there, so a problem with that
+/// is said and is not a failure. Inside an agent's run the daemon sees the new file and lists it.
+pub(super) fn list_anew(context: &Context) {
+    if run_around(std::process::id()).is_some() {
+        return;
+    }
+    if let Err(error) = answer(context, Verb::Do, Some(board::NAME), &[("do", Some("listed"))]) {
+        anstream::eprintln!("note: STATE.md and TASK_BOARD.md are not up to date: {error:#}");
+    }
+}
+
+/// The board's zone; UTC where the manifest cannot be read.
+fn zone(root: &Path) -> Zone {
+    let text = bytes(root, manifest::PATH).ok().flatten();
+    let manifest = text.and_then(|text| manifest::parse(&text).ok());
+    manifest.map_or(Zone::UTC, |manifest| manifest.zone)
 }
 
 /// A file of the inbox, by its name alone.

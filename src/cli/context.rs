@@ -1,6 +1,7 @@
 //! What every command needs: the environment, the configuration, the state directory, the repository meant.
 
 use super::exit::Misused;
+use super::site;
 use crate::capacity::Capacity;
 use crate::config::{Config, Env};
 use crate::daemon::limits;
@@ -60,7 +61,16 @@ impl Context {
 
     /// The same for another repository.
     pub(super) fn at(&self, repo: PathBuf) -> Self {
-        Self { env: self.env.clone(), config: self.config.clone(), repo: Some(repo) }
+        self.at_option(Some(repo))
+    }
+
+    /// The same, or for the repository that a verb names itself.
+    pub(super) fn or_at(&self, repo: Option<&PathBuf>) -> Self {
+        self.at_option(repo.cloned().or_else(|| self.repo.clone()))
+    }
+
+    fn at_option(&self, repo: Option<PathBuf>) -> Self {
+        Self { env: self.env.clone(), config: self.config.clone(), repo }
     }
 
     /// For `import`, where `--repo owner/name` may mean a repository elsewhere: this place, and that name.
@@ -91,8 +101,14 @@ impl Context {
     pub(super) fn known(&self) -> anyhow::Result<Vec<Known>> {
         let known = repositories(&self.state_dir()?)?;
         let Some(wanted) = &self.repo else { return Ok(known) };
-        let wanted = root_of(wanted)?;
+        let wanted = self.meant(root_of(wanted)?);
         Ok(known.into_iter().filter(|known| known.path == wanted).collect())
+    }
+
+    /// A worktree of a repository that we work in means that repository.
+    fn meant(&self, root: PathBuf) -> PathBuf {
+        let main = self.state_dir().ok().and_then(|state| site::main_of(&root, &state));
+        main.unwrap_or(root)
     }
 
     /// `--repo` was given.
@@ -102,7 +118,8 @@ impl Context {
 
     /// The repository that `--repo` names, though it may be missing; `None` without `--repo`.
     pub(super) fn named_root(&self) -> Option<PathBuf> {
-        self.repo.as_ref().map(|path| root_of(path).unwrap_or_else(|_| path.clone()))
+        let found = |path: &PathBuf| root_of(path).map(|root| self.meant(root));
+        self.repo.as_ref().map(|path| found(path).unwrap_or_else(|_| path.clone()))
     }
 
     /// Our folder for a repository at this very place; `None` where we know of none.

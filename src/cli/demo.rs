@@ -5,7 +5,7 @@ mod teller;
 
 use super::context::runtime;
 use super::exit::{Exit, Misused};
-use crate::daemon::{Daemon, Home};
+use crate::daemon::{Daemon, Home, LookNow};
 use crate::model::{Command, Verb};
 use crate::watch::{WatchOptions, Watcher};
 use crate::workspace::{Settings, Stranger, Until, Workspace};
@@ -199,7 +199,8 @@ async fn run_until_quiet(
     let watcher = Watcher::start(WatchOptions::default());
     let home = Home::open(&settings.state_dir, &settings.voice)?;
     let (_sender, settings) = tokio::sync::watch::channel(settings.clone());
-    let daemon = Daemon { settings, watcher, until: Until::Quiet, drain: false, home };
+    let (look_now, _) = LookNow::new();
+    let daemon = Daemon { settings, look_now, watcher, until: Until::Quiet, drain: false, home };
     let repo = stage.repo();
     let stop = CancellationToken::new();
     let telling = tokio::spawn(teller.tell(stop.clone()));

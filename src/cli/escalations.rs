@@ -5,7 +5,7 @@ use super::context::{Context, runtime};
 use super::exit::{Exit, Misused, Refused};
 use super::show;
 use super::status;
-use crate::escalate::{self, Outbox, Record, State};
+use crate::escalate::{self, Outbox, Record};
 use crate::model::Verb;
 use crate::protocol::handoff;
 use crate::run::run_around;
@@ -18,12 +18,12 @@ pub(super) struct Args {
     /// Print as JSON
     #[arg(long)]
     json: bool,
-    /// Resolved ones too
+    /// Resolved and acknowledged ones too
     #[arg(long)]
     all: bool,
 }
 
-/// Say that you have seen one; it is then repeated only as a reminder
+/// Say that you have seen one: a notice leaves the list until it comes again; what holds work is repeated once a day
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  agency ack 3216a9b35407")]
 pub(super) struct AckArgs {
@@ -134,7 +134,7 @@ pub(super) fn test(context: &Context, _: &TestArgs) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-fn refuse_agents() -> Result<(), Refused> {
+pub(super) fn refuse_agents() -> Result<(), Refused> {
     match run_around(std::process::id()) {
         Some(run) => {
             let why = format!("agents may not do this: we are inside the run `{run}` (SE-04)");
@@ -203,7 +203,7 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
         show::json(&records)?;
         return Ok(Exit::Fine);
     }
-    records.retain(|record| args.all || record.state != State::Resolved);
+    records.retain(|record| args.all || record.is_for_owner());
     if records.is_empty() {
         anstream::println!("nothing is open");
     }
@@ -221,7 +221,7 @@ fn print(record: &Record) {
     anstream::println!("  where    {} ({})", record.repo.display(), record.protocol);
     anstream::println!("  since    {} ago", show::age(record.first_seen));
     anstream::println!("  did      {}", record.did);
-    anstream::println!("  won't    {}", record.wont);
+    anstream::println!("  note     {}", record.wont);
     anstream::println!("  resolve  {}", record.resolve);
     if !record.options.is_empty() {
         anstream::println!("  answer   {}", record.options.join(", "));

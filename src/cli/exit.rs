@@ -83,7 +83,7 @@ fn exit_of(error: &anyhow::Error) -> Exit {
 
 fn hint(exit: Exit) -> Option<&'static str> {
     match exit {
-        Exit::Busy => Some("another agency works there; `agency status` shows what it does"),
+        Exit::Busy => Some("`agency status` shows what that process does here"),
         Exit::Usage => {
             Some("`agency --help` shows the commands; config/agency.yaml shows every setting")
         }

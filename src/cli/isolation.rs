@@ -36,10 +36,10 @@ impl Level {
     pub(super) fn sentence(self) -> &'static str {
         match self {
             Self::SharedUser => {
-                "shared user: what agents do against the rules is detected, not prevented"
+                "isolation: none (shared user). Violations are detected, not prevented."
             }
             Self::Contained => {
-                "container: inside it, what agents do wrong is detected, not prevented"
+                "isolation: none (container, shared user). Violations are detected, not prevented."
             }
         }
     }

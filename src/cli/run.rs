@@ -4,9 +4,10 @@ mod narrator;
 
 use super::arena;
 use super::context::{Context, root_of};
-use super::exit::{Exit, report};
+use super::exit::{Exit, Refused, report};
+use super::site::{self, Wish};
 use crate::config::Env;
-use crate::daemon::{Daemon, Home, Outcome, Roots, Source};
+use crate::daemon::{Daemon, Home, LookNow, Outcome, Roots, Source};
 use crate::escalate::{self, Courier, Heartbeat, Proofs, Supervisor, Voice};
 use crate::live::LiveFeed;
 use crate::repository::{StateDir, repositories};
@@ -47,6 +48,9 @@ pub(super) struct Args {
     /// On a stop, wait for the runs that are alive; without it they go on by themselves and are found again
     #[arg(long)]
     drain: bool,
+    /// Also take a home folder, a plain folder or the like as a repository
+    #[arg(long)]
+    force: bool,
     /// Look by the clock instead of waiting for file events (network and container mounts)
     #[arg(long)]
     poll: bool,
@@ -76,10 +80,12 @@ pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         let state_dir = settings.state_dir.clone();
         let home = Home::open(&state_dir, &settings.voice)?;
         let (sender, settings) = watch::channel(settings);
-        let following = tokio::spawn(source.follow(sender));
+        let (look_now, asked) = LookNow::new();
+        let following = tokio::spawn(source.follow(sender, asked));
         tracing::info!("agency is at work");
-        let outcomes =
-            Daemon { watcher, until, drain: args.drain, settings, home }.run(roots, stop).await;
+        let outcomes = Daemon { watcher, until, drain: args.drain, settings, look_now, home }
+            .run(roots, stop)
+            .await;
         following.abort();
         let worked_on: Vec<_> = outcomes.iter().map(|outcome| outcome.root.clone()).collect();
         if args.once {
@@ -158,9 +164,21 @@ fn roots(context: &Context, args: &Args, settings: &Settings) -> anyhow::Result<
     }
     let named = if args.repos.is_empty() { vec![context.root()?] } else { args.repos.clone() };
     let mut roots = named.iter().map(|path| root_of(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    for root in &roots {
+        refuse_odd(context, root, args.force)?;
+    }
     roots.sort();
     roots.dedup();
     Ok(Box::new(move |_| roots.clone()))
+}
+
+fn refuse_odd(context: &Context, root: &Path, force: bool) -> anyhow::Result<()> {
+    if let Some(main) = site::main_of(root, &context.state_dir()?) {
+        let (root, main) = (root.display(), main.display());
+        let why = format!("`{root}` is a worktree of `{main}`; agency works in `{main}`");
+        return Err(Refused(format!("{why}. Start it there: agency run {main}")).into());
+    }
+    if force { Ok(()) } else { site::check(context, root, Wish::Watch) }
 }
 
 /// DM-19: an entry that is not there is frozen by its keeper; the others start.

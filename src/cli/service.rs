@@ -3,10 +3,15 @@
 mod manager;
 mod unit;
 
+use super::context::Context;
 use super::exit::{Exit, Refused};
+use crate::config::Config;
 use manager::Manager;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use unit::Kind;
+use unit::{Installed, Kind};
 
 #[derive(clap::Subcommand)]
 pub(super) enum Verb {
@@ -45,9 +50,21 @@ pub(super) struct InstallArgs {
     no_start: bool,
 }
 
-pub(super) fn run(verb: Verb) -> anyhow::Result<Exit> {
+/// The file of keys as it is made: nothing in it counts until the owner says so.
+const KEYS: &str = "\
+# Variables of the agency daemon, one NAME=VALUE per line. Keep this file readable by its owner alone.
+# After a change: agency service install
+#ANTHROPIC_API_KEY=
+#OPENAI_API_KEY=
+#CODEX_API_KEY=
+#GEMINI_API_KEY=
+# The secret that `secret_env` of a webhook names, or the password that `password_env` of email names:
+#AGENCY_WEBHOOK_SECRET=
+";
+
+pub(super) fn run(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
     match verb {
-        Verb::Install(args) => install(&args),
+        Verb::Install(args) => install(context, &args),
         Verb::Uninstall(args) => uninstall(&args),
         Verb::Status(args) => status(&args),
     }
@@ -61,13 +78,24 @@ fn kind(place: &PlaceArgs) -> Kind {
     }
 }
 
-fn install(args: &InstallArgs) -> anyhow::Result<Exit> {
+fn install(context: &Context, args: &InstallArgs) -> anyhow::Result<Exit> {
     let kind = kind(&args.place);
-    let text = unit::text(kind, &std::env::current_exe()?, args.user.as_deref())?;
+    let (program, keys) = (std::env::current_exe()?, keys_path(kind)?);
+    let search = context.env.get("PATH").and_then(|path| path.to_str());
+    let installed = Installed {
+        program: &program,
+        user: args.user.as_deref(),
+        path: search.unwrap_or("/usr/bin:/bin"),
+        variables: variables(context, kind)?,
+        keys: &keys,
+    };
+    let text = unit::text(kind, &installed)?;
     if args.print {
         anstream::print!("{text}");
         return Ok(Exit::Fine);
     }
+    refuse_without_repos(context, kind)?;
+    make_keys(&keys)?;
     let path = path(kind)?;
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir).map_err(|error| failed("make", dir, &error))?;
@@ -80,6 +108,7 @@ fn install(args: &InstallArgs) -> anyhow::Result<Exit> {
     if args.no_start {
         return Ok(Exit::Fine);
     }
+    anstream::println!("keys of the agents belong into {}", keys.display());
     Manager::of(kind).start(&path)?;
     anstream::println!("the daemon is started now and at every boot; `agency status` shows it");
     if kind == Kind::User {
@@ -88,11 +117,82 @@ fn install(args: &InstallArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
+/// A daemon without a repository ends at once, and the service manager would start it again and again.
+fn refuse_without_repos(context: &Context, kind: Kind) -> anyhow::Result<()> {
+    let machine = Path::new(SYSTEM_CONFIG);
+    let config = match kind {
+        Kind::System if machine.exists() => Config::load(machine, &context.env)?,
+        Kind::System => Config::default(),
+        Kind::User | Kind::Launchd => context.config()?,
+    };
+    if !config.repos.is_empty() {
+        return Ok(());
+    }
+    let file = match kind {
+        Kind::System => machine.to_owned(),
+        Kind::User | Kind::Launchd => {
+            context.config_path()?.unwrap_or(own_folder()?.join("agency.yaml"))
+        }
+    };
+    let root = context.root().ok().filter(|root| root.join(".git").exists());
+    let repo = root.unwrap_or_else(|| PathBuf::from("/path/to/your/repository"));
+    Err(Refused(format!(
+        "the service would have nothing to do, because `repos` in `{}` is empty; add `repos: [ {{ path: {} }} ]`, then: agency service install",
+        file.display(),
+        repo.display()
+    ))
+    .into())
+}
+
+/// The unit for the machine has its own.
+fn variables(context: &Context, kind: Kind) -> anyhow::Result<Vec<(&'static str, PathBuf)>> {
+    if kind == Kind::System {
+        return Ok(Vec::new());
+    }
+    let config = context.config_path()?.map(std::path::absolute).transpose()?;
+    let mut variables = vec![("AGENCY_STATE_DIR", context.state_dir()?.path().to_owned())];
+    variables.extend(config.map(|path| ("AGENCY_CONFIG", path)));
+    Ok(variables)
+}
+
+const SYSTEM_CONFIG: &str = "/etc/agency/agency.yaml";
+
+fn keys_path(kind: Kind) -> anyhow::Result<PathBuf> {
+    match kind {
+        Kind::System => Ok(PathBuf::from("/etc/agency/agency.env")),
+        Kind::User | Kind::Launchd => Ok(own_folder()?.join("agency.env")),
+    }
+}
+
+/// Where the owner's own configuration lies.
+fn own_folder() -> anyhow::Result<PathBuf> {
+    let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
+    let found = config.or_else(home).map(|dir| dir.join("agency"));
+    found.ok_or_else(|| Refused("HOME is not set; set it and try again".to_owned()).into())
+}
+
+/// Made empty, for the owner to fill. One that is there stays as it is.
+fn make_keys(path: &Path) -> anyhow::Result<()> {
+    if let Some(dir) = path.parent() {
+        std::fs::create_dir_all(dir).map_err(|error| failed("make", dir, &error))?;
+    }
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(mut file) => {
+            file.write_all(KEYS.as_bytes()).map_err(|error| failed("write", path, &error))?;
+            anstream::println!("wrote {} (no key is in it yet)", path.display());
+            Ok(())
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(failed("write", path, &error).into()),
+    }
+}
+
 fn uninstall(args: &PlaceArgs) -> anyhow::Result<Exit> {
     let kind = kind(args);
     let path = path(kind)?;
     if !path.exists() {
-        anstream::println!("there is no {}", path.display());
+        anstream::println!("not installed: there is no {}", path.display());
         return Ok(Exit::Fine);
     }
     Manager::of(kind).stop(&path)?;
@@ -131,5 +231,11 @@ fn path(kind: Kind) -> anyhow::Result<PathBuf> {
 }
 
 fn failed(doing: &str, path: &Path, error: &std::io::Error) -> Refused {
-    Refused(format!("cannot {doing} `{}`: {error}", path.display()))
+    let hint = match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            "; with --system, run it as root: sudo agency service …"
+        }
+        _ => "",
+    };
+    Refused(format!("cannot {doing} `{}`: {error}{hint}", path.display()))
 }

@@ -14,7 +14,7 @@ use super::show;
 use crate::clock;
 use crate::escalate::Record;
 use crate::run::history::{RunRecord, Today};
-use crate::workspace::{Kind, ProtocolStatus};
+use crate::workspace::{Kind, Pause, ProtocolStatus};
 use daemon::DaemonView;
 pub(super) use daemon::outboxes;
 use gather::gather;
@@ -29,7 +29,7 @@ use text::{report, text};
 /// What happens where, and what waits for you
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  agency status\n  agency status --watch\n  agency status --json | jq '.repos[] | select(.held)'\n  agency status --check         exit 0: all is well; 1: something is held or frozen; 3: no daemon runs"
+    after_help = "Examples:\n  agency status\n  agency status --watch\n  agency status --json | jq '.repos[] | select(.held)'\n  agency status --check         exit 0: all is well, or you paused it; 1: something is held or frozen; 3: no daemon runs"
 )]
 pub(super) struct Args {
     /// A full-screen view that is kept current; without a terminal, each change
@@ -68,6 +68,9 @@ struct Repo {
     attended: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     closed: Option<String>,
+    /// The owner lets no run start here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paused: Option<Pause>,
     notes: Vec<String>,
     protocols: Vec<ProtocolStatus>,
     runs: Vec<RunRecord>,

@@ -30,9 +30,22 @@ const FROZEN: &str = "DM-10";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frozen {
     pub path: PathBuf,
+    #[serde(default)]
+    pub by: FrozenBy,
     pub cause: String,
     pub resolve: String,
     pub since: Timestamp,
+}
+
+/// What keeps the daemon out of a repository.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FrozenBy {
+    /// Something in it cannot be opened, read or written.
+    #[default]
+    Trouble,
+    /// Another process holds it and may well be at work there.
+    AnotherDaemon,
 }
 
 /// Shared by all keepers of a daemon; a clone is the same one.
@@ -94,7 +107,10 @@ impl Home {
         };
         let home = Self(Arc::new(shared));
         match Outbox::open(outbox.clone(), OURS, state_dir.path()) {
-            Ok(outbox) => drop(outbox.prune(now - KEEP)),
+            Ok(outbox) => {
+                outbox.mend(now);
+                outbox.prune(now - KEEP);
+            }
             Err(error) => tracing::error!(%error, "the daemon's own outbox cannot be used"),
         }
         if let Some(courier) = &home.0.voice.courier {
@@ -120,7 +136,7 @@ impl Home {
     }
 
     /// Lists and tells that nothing happens in this repository.
-    pub(super) fn freeze(&self, root: &Path, cause: &str, resolve: &str) {
+    pub(super) fn freeze(&self, root: &Path, by: FrozenBy, cause: &str, resolve: &str) {
         let now = clock::wall();
         let mut inner = self.lock();
         match inner.frozen.get(root) {
@@ -129,7 +145,7 @@ impl Home {
             None => {}
         }
         let (path, cause, resolve) = (root.to_owned(), cause.to_owned(), resolve.to_owned());
-        let frozen = Frozen { path, cause, resolve, since: now };
+        let frozen = Frozen { path, by, cause, resolve, since: now };
         let notice = Notice::Untold(self.0.voice.proofs.as_ref().map(|proofs| proofs.promise()));
         inner.frozen.insert(root.to_owned(), Listed { frozen, notice });
         self.0.write_list(&inner);
@@ -280,6 +296,18 @@ impl Shared {
 }
 
 impl Frozen {
+    /// Takes a repository out of the list that a daemon left behind when it stopped.
+    pub fn drop_from(folder: &Path, path: &Path) -> Result<(), crate::store::StoreError> {
+        let mut list = Self::list(folder);
+        let before = list.len();
+        list.retain(|frozen| frozen.path != path);
+        if list.len() == before {
+            return Ok(());
+        }
+        let text = serde_json::to_vec_pretty(&list).expect("BUG: a list is plain data");
+        write_atomic(&folder.join(LIST), &text)
+    }
+
     /// The list in a daemon's folder, for readers.
     pub fn list(folder: &Path) -> Vec<Self> {
         let text = std::fs::read(folder.join(LIST)).ok();
@@ -301,7 +329,16 @@ fn cause_of(why: &str) -> Cause {
 }
 
 fn escalation(frozen: &Frozen) -> Escalation {
-    let did = "Nothing happens in this repository; the others go on. It is opened again by itself when that is possible.";
+    let (did, wont) = match frozen.by {
+        FrozenBy::Trouble => (
+            "Nothing happens in this repository; the others go on. It is opened again by itself when that is possible.",
+            "agency repairs no damaged file of its own and skips no line of a journal.",
+        ),
+        FrozenBy::AnotherDaemon => (
+            "This daemon does nothing in this repository; its others go on. It is opened by itself when the other daemon ends.",
+            "Two daemons never work in one repository.",
+        ),
+    };
     Escalation {
         cause: cause_of(&frozen.cause),
         severity: Severity::Critical,
@@ -309,8 +346,7 @@ fn escalation(frozen: &Frozen) -> Escalation {
         summary: format!("frozen: {}", frozen.cause),
         what: frozen.cause.clone(),
         did: did.to_owned(),
-        wont: "agency repairs no damaged file of its own and skips no line of a journal."
-            .to_owned(),
+        wont: wont.to_owned(),
         resolve: frozen.resolve.clone(),
         options: Vec::new(),
         evidence: Vec::new(),

@@ -3,7 +3,8 @@
 
 use super::Outcome;
 use super::descriptors::{Descriptors, TooFew};
-use super::home::Home;
+use super::home::{FrozenBy, Home};
+use super::reload::LookNow;
 use crate::apply::chain;
 use crate::control;
 use crate::escalate::{Outbox, Record, State};
@@ -52,8 +53,20 @@ impl KeepError {
         matches!(self, Self::Open(error) if error.is_busy())
     }
 
+    /// Who has the repository, as far as they say so themselves.
+    pub(super) fn other_daemon(&self) -> Option<String> {
+        let Self::Open(OpenError::Repository(RepositoryError::Busy { holder, .. })) = self else {
+            return None;
+        };
+        let pid = holder.strip_prefix("pid ").and_then(|rest| rest.split([' ', ',']).next());
+        Some(match pid {
+            Some(pid) => format!("another agency daemon (pid {pid}) has this repository"),
+            None => "another agency daemon has this repository".to_owned(),
+        })
+    }
+
     /// What the owner can do.
-    fn resolve(&self, root: &Path) -> String {
+    pub(super) fn resolve(&self, root: &Path) -> String {
         let again = "it is opened again by itself";
         match self {
             Self::Missing { .. } => format!(
@@ -78,6 +91,10 @@ impl KeepError {
             Self::Bug(_) => {
                 format!("report this message with the daemon's log; {again}, and after a restart")
             }
+            error if error.is_busy() => format!(
+                "stop that daemon, or take `{}` out of `repos:` in one of the two agency.yaml; {again}",
+                root.display()
+            ),
             Self::Open(_) | Self::Work(_) | Self::Control(_) => {
                 format!("put right what the message names; {again}")
             }
@@ -85,10 +102,24 @@ impl KeepError {
     }
 }
 
+/// Passes commands on, each after a look at the configuration: `agency resume` right after an edit goes by the new settings.
+async fn after_a_look(
+    look_now: LookNow,
+    mut arriving: mpsc::Receiver<Request>,
+    on: mpsc::Sender<Request>,
+) {
+    while let Some(request) = arriving.recv().await {
+        look_now.look().await;
+        // A repository that is closed answers nobody; the caller sees the connection end.
+        drop(on.send(request).await);
+    }
+}
+
 #[derive(Clone)]
 pub(super) struct Keeper {
     pub(super) root: PathBuf,
     pub(super) settings: watch::Receiver<Settings>,
+    pub(super) look_now: LookNow,
     pub(super) watcher: Watcher,
     pub(super) until: Until,
     pub(super) drain: bool,
@@ -136,6 +167,8 @@ impl Keeper {
         let mut stranger = Stranger::Wait;
         let mut left_over: Option<Request> = None;
         let mut patience = BUSY_MAX;
+        // Kept when the repository is opened again: a command that waits for the new settings is not lost.
+        let (sender, mut requests) = mpsc::channel(16);
         loop {
             let proofs = self.settings.borrow().voice.proofs.clone();
             // An opening that hangs silences the heartbeat, too.
@@ -144,12 +177,12 @@ impl Keeper {
             drop(promise);
             // Whoever slips in while we open it again is waited for: it is ours.
             patience = Duration::MAX;
-            let (sender, mut requests) = mpsc::channel(16);
-            let served = control::serve(&workspace.places().control_sock(), sender.clone())?;
+            let (fresh, arriving) = mpsc::channel(16);
+            let served = control::serve(&workspace.places().control_sock(), fresh)?;
+            tokio::spawn(after_a_look(self.look_now.clone(), arriving, sender.clone()));
             if let Some(request) = left_over.take() {
                 drop(sender.try_send(request));
             }
-            drop(sender);
             let left = tokio::select! {
                 left = self.run(&mut workspace, &mut requests) => left?,
                 Ok(()) = lost.changed() => {
@@ -165,6 +198,13 @@ impl Keeper {
             drop(served);
             match left {
                 Left::Stopped | Left::Quiet => return Ok(()),
+                Left::Forgotten => {
+                    tracing::info!(repo = %self.root.display(), "forgotten");
+                    if let Some(courier) = &self.settings.borrow().voice.courier {
+                        courier.forget(workspace.places().outbox());
+                    }
+                    return Ok(());
+                }
                 Left::Reload => stranger = Stranger::Wait,
                 Left::Reopen(request) => {
                     left_over = Some(request);
@@ -221,7 +261,8 @@ impl Keeper {
     fn freeze(&self, error: &KeepError) {
         let why = chain(error);
         tracing::error!(repo = %self.root.display(), %why, "frozen");
-        self.home.freeze(&self.root, &why, &error.resolve(&self.root));
+        let resolve = error.resolve(&self.root);
+        self.home.freeze(&self.root, FrozenBy::Trouble, &why, &resolve);
         let common = common_git_dir(&self.root);
         let state_dir = self.settings.borrow().state_dir.clone();
         // Where the folder of the repository cannot be found, the daemon's own list is all there is.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// How often the file is looked at.
 const LOOK: Duration = Duration::from_secs(2);
@@ -22,24 +22,56 @@ pub struct Source {
     pub env: Env,
 }
 
+/// Asks for a look at the file now, so that a command is judged by the settings as the owner has just written them.
+#[derive(Clone)]
+pub struct LookNow(mpsc::Sender<oneshot::Sender<()>>);
+
+/// Where the asking arrives.
+pub struct Asked(mpsc::Receiver<oneshot::Sender<()>>);
+
+impl LookNow {
+    pub fn new() -> (Self, Asked) {
+        let (sender, receiver) = mpsc::channel(16);
+        (Self(sender), Asked(receiver))
+    }
+
+    /// Returns when the settings in force are those of the file.
+    pub(super) async fn look(&self) {
+        let (done, looked) = oneshot::channel();
+        if self.0.send(done).await.is_ok() {
+            drop(looked.await);
+        }
+    }
+}
+
 impl Source {
     /// Sends new settings as long as somebody listens.
-    pub async fn follow(self, settings: watch::Sender<Settings>) -> std::io::Result<()> {
+    pub async fn follow(
+        self,
+        settings: watch::Sender<Settings>,
+        mut asked: Asked,
+    ) -> std::io::Result<()> {
         let mut hangup = signal(SignalKind::hangup())?;
         let mut seen = self.stamp();
         loop {
             tokio::select! {
-                _ = hangup.recv() => {}
-                () = tokio::time::sleep(LOOK) => {
-                    let now = self.stamp();
-                    if now == seen {
-                        continue;
-                    }
-                    seen = now;
+                _ = hangup.recv() => self.reload(&settings),
+                Some(done) = asked.0.recv() => {
+                    self.reload_if_changed(&mut seen, &settings);
+                    // A repository that was closed meanwhile does not wait for it any more.
+                    done.send(()).ok();
                 }
+                () = tokio::time::sleep(LOOK) => self.reload_if_changed(&mut seen, &settings),
                 () = settings.closed() => return Ok(()),
             }
-            self.reload(&settings);
+        }
+    }
+
+    fn reload_if_changed(&self, seen: &mut Option<Stamp>, settings: &watch::Sender<Settings>) {
+        let now = self.stamp();
+        if now != *seen {
+            *seen = now;
+            self.reload(settings);
         }
     }
 

@@ -1,5 +1,6 @@
 //! The durable list of escalations of one repository: one file per cause. Sending is not done here.
 
+use super::damaged::{self, Loss};
 use super::message::cut;
 use super::redact::Redactor;
 use super::track::{Delivery, deliveries_in, forget};
@@ -94,6 +95,32 @@ impl Outbox {
         Ok(Self { dir, repo_key, repo, redactor, unwritten })
     }
 
+    /// The same outbox for its courier, which knows only where it lies.
+    pub(super) fn of_courier(dir: &Path, repo: &Path, unwritten: Unwritten) -> Self {
+        let (dir, repo, repo_key) = (dir.to_owned(), repo.to_owned(), String::new());
+        Self { dir, repo_key, repo, redactor: Redactor::default(), unwritten }
+    }
+
+    /// Keeps every record that cannot be read aside, and tells of it.
+    pub fn mend(&self, at: Timestamp) {
+        for file in damaged::find(&self.dir) {
+            self.mend_file(&file, at);
+        }
+    }
+
+    pub(super) fn mend_file(&self, file: &Path, at: Timestamp) {
+        if let Some(kept) = damaged::set_aside(file) {
+            self.tell_loss(&kept, Loss::Unreadable, at);
+        }
+    }
+
+    pub(super) fn tell_loss(&self, file: &Path, loss: Loss, at: Timestamp) {
+        let key = Key::new(format!("loss-{}", at.timestamp_millis()));
+        if let Err(error) = self.raise(&damaged::escalation(file, loss), &key, at) {
+            tracing::error!(%error, "a lost message cannot be told");
+        }
+    }
+
     /// Keeps these values out of records, too, and not only what looks like a token.
     #[must_use]
     pub fn redacting(self, redactor: Redactor) -> Self {
@@ -108,13 +135,16 @@ impl Outbox {
         at: Timestamp,
     ) -> Result<String, EscalateError> {
         let id = escalation.cause.id(&self.repo_key);
+        if damaged::is_damaged(&self.file(&id)) {
+            self.mend_file(&self.file(&id), at);
+        }
         let known = self.known(&id);
         if known.as_ref().is_some_and(|record| record.keys.contains(key)) {
             return Ok(id);
         }
         let mut record = self.fresh(&id, escalation, at);
         if let Some(known) = known {
-            let again = u32::from(known.state == State::Resolved);
+            let again = u32::from(!known.is_for_owner());
             record.state = if again == 1 { State::Open } else { known.state };
             record.openings = known.openings.saturating_add(again);
             record.count = known.count.saturating_add(1);
@@ -249,7 +279,7 @@ impl Outbox {
             what: text(&escalation.what),
             did: text(&escalation.did),
             wont: text(&escalation.wont),
-            resolve: text(&in_repo(&escalation.resolve, &self.repo)),
+            resolve: text(&resolve_of(&escalation.resolve, id, &self.repo)),
             options: escalation.options.clone(),
             evidence: escalation
                 .evidence
@@ -279,6 +309,16 @@ impl Record {
         self.state != State::Resolved
     }
 
+    /// It is shown as open. A notice that the owner has acknowledged is not, until its cause comes again; what holds work is
+    /// shown for as long as it holds.
+    pub fn is_for_owner(&self) -> bool {
+        match self.state {
+            State::Open => true,
+            State::Acked => self.holds,
+            State::Resolved => false,
+        }
+    }
+
     /// As it is written again after somebody removed its file, which the owner hears of.
     pub(super) fn put_back(&self) -> Self {
         let mut record = self.clone();
@@ -297,11 +337,19 @@ impl Record {
     }
 }
 
-fn is_id(text: &str) -> bool {
+pub(super) fn is_id(text: &str) -> bool {
     text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// ES-06: the exact command, whatever folder the owner reads the message in. Words in brackets explain it.
+/// A message that asks for nothing names the command that closes it.
+fn resolve_of(resolve: &str, id: &str, repo: &Path) -> String {
+    match resolve {
+        "nothing to do" => format!("nothing to do; `agency ack {id}` closes it"),
+        other => in_repo(other, repo),
+    }
+}
+
 pub fn in_repo(command: &str, repo: &Path) -> String {
     if !command.starts_with("agency ") || command.contains("--repo") {
         return command.to_owned();
@@ -403,6 +451,59 @@ pub(super) mod tests {
         assert_eq!(Outbox::list(dir.path())[0].state, State::Open, "it is back");
         assert!(outbox.acknowledge("../../etc/passwd").is_err());
     }
+
+    // covers: ES-02
+    #[test]
+    fn a_record_that_cannot_be_read_is_kept_aside_and_told_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let outbox = Outbox::open(dir.path().to_owned(), "a1b2c3d4", Path::new("/r")).unwrap();
+        let at = "2026-01-01T00:00:00Z".parse().unwrap();
+        let id = outbox.raise(&escalation("a"), &Key::new("loop-1.0"), at).unwrap();
+        let file = outbox.file(&id);
+        let half = fs::read(&file).unwrap()[..40].to_vec();
+        for open_first in [true, false] {
+            fs::write(&file, &half).unwrap();
+            if open_first {
+                outbox.mend(at);
+                assert!(!file.exists());
+            } else {
+                // The same cause comes again before anybody has looked.
+                outbox.raise(&escalation("a"), &Key::new("loop-2.0"), at).unwrap();
+            }
+        }
+        let records = Outbox::list(dir.path());
+        let told: Vec<_> = records.iter().filter(|record| record.rule == "ES-02").collect();
+        assert_eq!((told.len(), records.len()), (2, 3), "{records:?}");
+        for record in told {
+            assert!(record.summary.contains("damaged/"), "{record:?}");
+            assert_eq!(fs::read(&record.evidence[0]).unwrap(), half, "its bytes are kept");
+        }
+        outbox.mend(at);
+        assert_eq!(Outbox::list(dir.path()).len(), 3, "nothing is told twice");
+    }
+
+    // covers: ES-02
+    #[test]
+    fn an_acknowledged_notice_is_hidden_until_its_cause_comes_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let outbox = Outbox::open(dir.path().to_owned(), "a1b2c3d4", Path::new("/r")).unwrap();
+        let at = "2026-01-01T00:00:00Z".parse().unwrap();
+        for holds in [false, true] {
+            let told = Escalation { holds, ..escalation(if holds { "a" } else { "b" }) };
+            let key = |n: u32| Key::new(format!("loop-{n}.{}", u32::from(holds)));
+            let id = outbox.raise(&told, &key(1), at).unwrap();
+            outbox.acknowledge(&id).unwrap();
+            let record = outbox.known(&id).unwrap();
+            assert_eq!((record.state, record.is_for_owner()), (State::Acked, holds));
+            outbox.raise(&told, &key(1), at).unwrap();
+            assert_eq!(outbox.known(&id).unwrap().state, State::Acked, "the same effect again");
+            outbox.raise(&told, &key(2), at).unwrap();
+            let again = outbox.known(&id).unwrap();
+            let wanted = if holds { (State::Acked, 1) } else { (State::Open, 2) };
+            assert_eq!((again.state, again.openings), wanted);
+        }
+    }
+
     #[test]
     fn effects_done_again_change_nothing_and_a_cause_that_comes_back_is_opened_again() {
         let dir = tempfile::tempdir().unwrap();

@@ -175,7 +175,7 @@ fn record(folder: &Folder) -> Option<RunRecord> {
         state: if exit.is_some() { ENDED } else { RUNNING },
         outcome: outcome.as_ref().map(word),
         reason: outcome.as_ref().map(reason),
-        model: run.model.clone(),
+        model: run.model.clone().or_else(|| said.model.clone()),
         command: run.command,
         pid: child.map(|child| child.pid),
         started_at: alive.map_or(run.intended_at, |alive| alive.at),

@@ -6,6 +6,7 @@ use super::profile::{self, Launch, Options, Profile};
 use super::spec::{RunSpec, Values, expand};
 use crate::config::{Agent, Config, Start};
 use crate::model::{CommandLine, Spawn};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,6 +65,10 @@ impl Launcher {
             profile,
             agent: Some(name.to_owned()),
             price: agent.model.as_ref().and_then(|model| self.config.prices.get(model)).copied(),
+            prices: match agent.model {
+                Some(_) => BTreeMap::new(),
+                None => self.config.prices.clone(),
+            },
             model: agent.model.clone(),
         })
     }
@@ -88,6 +93,7 @@ impl Launcher {
             agent: None,
             model: None,
             price: None,
+            prices: BTreeMap::new(),
         }
     }
 

@@ -11,6 +11,7 @@ use crate::config::Price;
 use crate::model::{Access, Outcome, Ticks, Timestamp, Usage};
 use agency_supervisor::run_file::VERSION;
 use chrono::TimeDelta;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 const WRITE_EVERY: Duration = Duration::from_secs(1);
@@ -37,6 +38,8 @@ pub(super) struct Listener {
     /// The agent's name in the configuration.
     agent: String,
     price: Option<Price>,
+    /// By model, where the owner configured none.
+    prices: BTreeMap<String, (f64, f64)>,
     /// Since when the provider has refused it without a break.
     refused_since: Option<Ticks>,
     refused: Option<Outcome>,
@@ -65,6 +68,7 @@ impl Listener {
             write_at: boottime(),
             access: run.access,
             price: run.price.map(|(input, output)| Price { input, output }),
+            prices: run.prices,
             agent: run.agent.unwrap_or_else(|| run.seat.to_string()),
             refused_since: None,
             refused: folder.usage().and_then(|file| file.refused),
@@ -104,15 +108,23 @@ impl Listener {
     }
 
     /// SU-13: a cost that the agent does not name, from its tokens and the owner's price.
-    fn priced(&self, mut usage: Usage) -> Usage {
+    fn priced(&self, mut usage: Usage, model: Option<&str>) -> Usage {
         let tokens = usage.input_tokens.zip(usage.output_tokens);
         if let (None, Some(price), Some((input, output))) =
-            (usage.cost_microusd, self.price, tokens)
+            (usage.cost_microusd, self.price.or_else(|| self.reported_price(model)), tokens)
         {
             usage.cost_microusd = Some(price.microusd(input, output));
             usage.estimated = true;
         }
         usage
+    }
+
+    /// By the model that the CLI names, with or without the provider before it (`openai/gpt-4o`).
+    fn reported_price(&self, model: Option<&str>) -> Option<Price> {
+        let model = model?;
+        let bare = model.split_once('/').map_or(model, |(_, bare)| bare);
+        let (input, output) = *self.prices.get(model).or_else(|| self.prices.get(bare))?;
+        Some(Price { input, output })
     }
 
     fn situation(&self, now: Timestamp) -> Situation<'_> {
@@ -154,7 +166,8 @@ impl Listener {
         let total = (report.counting == Counting::Session).then(|| report.usage.clone());
         let file = UsageFile {
             version: VERSION,
-            usage: self.priced(report.usage_since(&self.before)),
+            usage: self.priced(report.usage_since(&self.before), report.model.as_deref()),
+            model: report.model.clone(),
             total,
             trouble: report.class.as_ref().map(Class::word).map(str::to_owned),
             refused: self.refused.clone(),

@@ -141,7 +141,9 @@ fn sign_in(profile: Option<Profile>) -> &'static str {
         Some(Profile::Claude) => "Check ANTHROPIC_API_KEY or run \"claude\" once",
         Some(Profile::Codex) => "Check CODEX_API_KEY or run \"codex login\" once",
         // Its sign-in with a consumer account has ended, so a key is the only way for most.
-        Some(Profile::Gemini) => "Check GEMINI_API_KEY",
+        Some(Profile::Gemini) => {
+            "Check GEMINI_API_KEY (the sign-in with free, Pro and Ultra accounts ended in June 2026; an enterprise account works, or set Antigravity's `agy` as the agent's command)"
+        }
         Some(Profile::Aider) => "Check the API key of its model (such as OPENAI_API_KEY)",
         None => "Sign in once",
     }

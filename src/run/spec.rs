@@ -4,6 +4,7 @@ use super::profile::word;
 use crate::config::{Price, Profile};
 use crate::model::{RunId, Spawn, Timestamp, Usage};
 use agency_supervisor::run_file::{Limits, RunFile, VERSION};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// One argv string ends at 128 KiB; a longer prompt than this goes by way of its file.
@@ -26,6 +27,8 @@ pub struct RunSpec {
     pub agent: Option<String>,
     pub model: Option<String>,
     pub price: Option<Price>,
+    /// The owner's prices, where only the CLI can say which model works.
+    pub prices: BTreeMap<String, Price>,
 }
 
 impl RunSpec {
@@ -64,6 +67,11 @@ impl RunSpec {
             agent: self.agent.clone(),
             model: self.model.clone(),
             price: self.price.map(|price| (price.input, price.output)),
+            prices: self
+                .prices
+                .iter()
+                .map(|(model, price)| (model.clone(), (price.input, price.output)))
+                .collect(),
         }
     }
 }

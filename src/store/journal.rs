@@ -8,6 +8,7 @@
 //! about the file. A line has no zeros in it.
 
 mod anchor;
+mod distrust;
 mod line;
 mod read;
 mod repair;
@@ -59,6 +60,8 @@ pub struct Opened {
     pub records: Vec<Record>,
     /// What had to be repaired, for people.
     pub notes: Vec<String>,
+    /// A sync had failed: nothing that was written before it is known to be on disk.
+    pub was_rewritten: bool,
 }
 
 #[derive(Debug)]
@@ -86,8 +89,12 @@ impl Journal {
         let anchor = anchor::read(pins)?;
         let is_anchored = anchor.is_some();
         let tip = read::tip(dir, anchor)?;
-        let notes = repair::repair(dir, &tip)?;
+        let mut notes = repair::repair(dir, &tip)?;
         let path = segment::path(dir, tip.segment);
+        let was_rewritten = distrust::is_noted(dir);
+        if was_rewritten {
+            notes.push(distrust::rewrite(dir, &path, tip.size)?);
+        }
         let file = File::options()
             .create(true)
             .truncate(false)
@@ -95,7 +102,9 @@ impl Journal {
             .open(&path)
             .map_err(StoreError::io("open", &path))?;
         // What is read here is acted upon, so it must not vanish afterwards.
-        file.sync_all().map_err(StoreError::io("sync", &path))?;
+        file.sync_all()
+            .inspect_err(|_| distrust::note(dir))
+            .map_err(StoreError::io("sync", &path))?;
         sync_dir(dir)?;
         let room = Room::of(&file).map_err(StoreError::io("look at", &path))?;
         let journal = Self {
@@ -111,7 +120,7 @@ impl Journal {
             anchored_at: tip.records.last().filter(|_| is_anchored).map(|record| record.at),
             poisoned: false,
         };
-        Ok((journal, Opened { records: tip.records, notes }))
+        Ok((journal, Opened { records: tip.records, notes, was_rewritten }))
     }
 
     /// The last record.
@@ -173,7 +182,9 @@ impl Journal {
         self.end_segment()?;
         let path = segment::path(&self.dir, self.segment + 1);
         let begun = begin_segment(&path, &text, &self.dir);
-        self.poisoned = begun.is_err();
+        if begun.is_err() {
+            self.distrust();
+        }
         self.file = begun?;
         self.room = Room::default();
         self.segment += 1;
@@ -181,6 +192,13 @@ impl Journal {
         self.first = self.size;
         self.head = head;
         self.anchor()
+    }
+
+    /// A sync beside the work failed: no later sync of the same file proves that its bytes are on disk, so the next `open`
+    /// writes them anew.
+    pub fn distrust(&mut self) {
+        self.poisoned = true;
+        distrust::note(&self.dir);
     }
 
     /// Deletes old segments and returns how many went.
@@ -239,7 +257,9 @@ impl Journal {
         result: io::Result<()>,
         doing: &'static str,
     ) -> Result<(), StoreError> {
-        self.poisoned = result.is_err();
+        if result.is_err() {
+            self.distrust();
+        }
         result.map_err(StoreError::io(doing, &segment::path(&self.dir, self.segment)))
     }
 

@@ -33,6 +33,9 @@ impl Workspace {
                 return Ok(());
             }
             Verb::Ack => Some(self.acknowledge(&command)),
+            Verb::Pause => Some(self.pause_starts(&command)?),
+            Verb::Unpause => Some(self.unpause(&command)?),
+            Verb::Forget => Some(self.leave_for_good()),
             Verb::Init
             | Verb::Resume
             | Verb::Adopt
@@ -65,7 +68,8 @@ impl Workspace {
         self.look_at_everything(Writers::Perhaps).await;
         let asked = if known { self.hand_on(&command) } else { 0 };
         if asked == 0 {
-            let text = "no protocol is at work in this repository".to_owned();
+            let text = "no protocol is at work in this repository; begin one: `agency loop init --steps 1,2,3` (review loop), `agency init` (board), `agency handoff start TEXT`, `agency ledger init`"
+                .to_owned();
             drop(reply.send(Answer { accepted: false, text }));
             return Ok(());
         }
@@ -85,13 +89,19 @@ impl Workspace {
     }
 
     /// For a command line that works without a daemon: judges one command. Only the protocol that the command is for decides
-    /// and acts (AG-44); decisions and open effects of the other protocols stay in the journal until a daemon runs.
+    /// and acts (AG-44); decisions and open effects of the other protocols, and every agent that is to start, stay in the journal until a daemon runs.
     pub async fn command(&mut self, command: Command) -> Result<Answer, WorkspaceError> {
+        self.starts_runs = false;
         let only = command.protocol.clone();
         let concerned = |protocol: &str| only.as_deref().is_none_or(|only| only == protocol);
         let (reply, mut answer) = oneshot::channel();
         self.hear_of_ends().await;
         self.on_request(Request { command: Box::new(command), reply }).await?;
+        if let Ok(answer) = answer.try_recv() {
+            self.write_status();
+            self.settle_now()?;
+            return Ok(answer);
+        }
         self.pending.retain(|(protocol, _)| concerned(protocol));
         loop {
             self.apply_pending().await?;
@@ -189,8 +199,23 @@ impl Workspace {
         }
         let any = waiter.answers.iter().any(|answer| answer.accepted);
         let said = waiter.answers.iter().filter(|answer| answer.accepted == any);
-        let text = said.map(|answer| answer.text.as_str()).collect::<Vec<_>>().join("; ");
+        let mut text = said.map(|answer| answer.text.as_str()).collect::<Vec<_>>().join("; ");
+        if any && self.pause.is_some() {
+            text.push_str("; the repository is paused, so no run starts: agency unpause");
+        }
         drop(waiter.reply.send(Answer { accepted: any, text }));
+    }
+
+    /// The caller deletes the state as soon as we have let go of the repository's lock.
+    fn leave_for_good(&mut self) -> Answer {
+        let alive: Vec<_> = self.running.keys().map(ToString::to_string).collect();
+        if let Some(first) = alive.first() {
+            let all = alive.join(", ");
+            let text = format!("runs are alive here: {all}; wait, or end one: agency stop {first}");
+            return Answer { accepted: false, text };
+        }
+        self.forgotten = true;
+        Answer { accepted: true, text: "the daemon leaves this repository".to_owned() }
     }
 
     /// The owner has seen it; it is repeated only as a reminder.

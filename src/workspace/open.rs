@@ -158,10 +158,14 @@ impl Workspace {
             unaccounted: BTreeSet::new(),
             pin: None,
             draining: false,
+            pause: None,
+            paused_claims: Vec::new(),
             closed: None,
             own_verbs: BTreeSet::new(),
+            starts_runs: true,
             notes: opened.notes.into_iter().chain(note).chain(settings.problem.clone()).collect(),
             written_status: None,
+            forgotten: false,
             reopen: None,
             newcomer: false,
             checkout: None,
@@ -177,7 +181,10 @@ impl Workspace {
             stuck: Default::default(),
             watchdog: Default::default(),
         };
-        let unsettled = workspace.replay(opened.records)?;
+        let mut unsettled = workspace.replay(opened.records)?;
+        if opened.was_rewritten {
+            unsettled.distrust();
+        }
         workspace.note_opened()?;
         Ok((workspace, unsettled))
     }
@@ -341,6 +348,7 @@ fn executor(
 fn outbox(places: &Places, voice: &Voice) -> Result<Outbox, EscalateError> {
     const KEEP: chrono::TimeDelta = chrono::TimeDelta::days(90);
     let outbox = Outbox::open(places.outbox(), &places.id.short(), &places.root)?;
+    outbox.mend(clock::now().wall);
     outbox.prune(clock::now().wall - KEEP);
     if let Some(courier) = &voice.courier {
         courier.watch_outbox(&outbox);

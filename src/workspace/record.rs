@@ -1,5 +1,6 @@
 //! What the workspace writes into its journal, and how it reads it again. The journal itself knows no kinds.
 
+use super::Pause;
 use crate::clock;
 use crate::git::Pin;
 use crate::model::{Command, Decision, Failure, Key, Keyed, RunId, TreeRef};
@@ -59,6 +60,11 @@ pub(super) enum Entry {
         pin: Pin,
         by: String,
     },
+    /// No run is started until `Unpaused`.
+    Paused(Pause),
+    Unpaused {
+        by: String,
+    },
     Snapshot(Snapshot),
 }
 
@@ -72,6 +78,8 @@ pub(super) struct Snapshot {
     pub(super) running: Vec<RunId>,
     #[serde(default)]
     pub(super) pin: Option<Pin>,
+    #[serde(default)]
+    pub(super) pause: Option<Pause>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

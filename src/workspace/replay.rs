@@ -62,8 +62,9 @@ impl Workspace {
                 self.leases.restore(tree, protocol.clone());
                 self.absorb_in(&protocol, &Wake::Done { key });
             }
-            Entry::Snapshot(Snapshot { protocols, leases, running, pin }) => {
+            Entry::Snapshot(Snapshot { protocols, leases, running, pin, pause }) => {
                 self.pin = pin.map(Arc::new);
+                self.pause = pause;
                 self.unaccounted.extend(running);
                 for (protocol, remembered) in protocols {
                     self.activate(&protocol);
@@ -77,6 +78,8 @@ impl Workspace {
                 self.unaccounted.remove(&run);
             }
             Entry::Pinned { pin, .. } => self.pin = Some(Arc::new(pin)),
+            Entry::Paused(pause) => self.pause = Some(pause),
+            Entry::Unpaused { .. } => self.pause = None,
             Entry::Opened { .. }
             | Entry::Asked { .. }
             | Entry::Proved {}

@@ -35,6 +35,10 @@ impl Workspace {
         claim: Claim,
         tree: &TreeRef,
     ) -> Result<(), WorkspaceError> {
+        if self.pause.is_some() {
+            self.paused_claims.push((claim, tree.clone()));
+            return Ok(());
+        }
         let asker = self.asker(&claim.agent);
         let mut room = self.settings.capacity.ask(asker);
         let tree = tree.clone();
@@ -57,6 +61,10 @@ impl Workspace {
         if self.draining {
             return Ok(());
         }
+        if self.pause.is_some() {
+            self.paused_claims.push((grant.claim, grant.tree));
+            return Ok(());
+        }
         let Grant { claim: Claim { protocol, key, .. }, tree, permit } = grant;
         let entry =
             Entry::Leased { protocol: protocol.clone(), tree: tree.clone(), key: key.clone() };
@@ -74,6 +82,7 @@ impl Workspace {
         tree: &TreeRef,
     ) -> Result<(), WorkspaceError> {
         self.permits.remove(&(protocol.to_owned(), tree.clone()));
+        self.paused_claims.retain(|(claim, at)| claim.protocol != protocol || at != tree);
         let next = self.leases.release(tree, protocol);
         self.done(protocol, keyed, Wake::Done { key: keyed.key.clone() })?;
         next.map_or(Ok(()), |claim| self.ask_for_room(claim, tree))

@@ -84,6 +84,9 @@ impl Workspace {
 
     pub(super) fn on_settled(&mut self, settled: Settled) -> Result<(), WorkspaceError> {
         self.settling.under_way = false;
+        if settled.result.is_err() {
+            self.journal.distrust();
+        }
         settled.result?;
         self.note(&Entry::Settled { upto: settled.upto }, Durability::Lazy)?;
         for run in settled.ended {
@@ -199,6 +202,11 @@ pub(super) struct Unsettled {
 }
 
 impl Unsettled {
+    /// A sync failed: what was written before it may be lost although the machine was never off.
+    pub(super) fn distrust(&mut self) {
+        self.boot.clear();
+    }
+
     pub(super) fn note_done(&mut self, n: u64, protocol: &str, key: &Key, effect: &Effect) {
         if self.boot.is_empty() {
             // By a version that waited for the disk before it said `done`.

@@ -1,6 +1,6 @@
 //! What this repository looks like to people: a small file that readers read. Nothing depends on it.
 
-use super::Workspace;
+use super::{Pause, Workspace};
 use crate::clock;
 use crate::model::{Condition, Digest, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,9 @@ pub struct RepoStatus {
     /// Why nothing happens here at all.
     #[serde(default)]
     pub closed: Option<String>,
+    /// The owner lets no run start here.
+    #[serde(default)]
+    pub paused: Option<Pause>,
     pub protocols: Vec<ProtocolStatus>,
     #[serde(default)]
     pub notes: Vec<String>,
@@ -167,7 +170,7 @@ impl Workspace {
             .map(|(slot, (name, condition))| {
                 let status = slot.protocol.status(now);
                 let (summary, held, detail) = (status.summary, status.held, status.detail);
-                let (name, condition) = ((*name).to_owned(), condition.into());
+                let (name, condition) = ((*name).to_owned(), self.shown(condition));
                 ProtocolStatus { name, condition, summary, held, detail }
             })
             .collect();
@@ -176,6 +179,7 @@ impl Workspace {
             path: self.hands.places.root.clone(),
             held: self.closed.is_some() || waits,
             closed: self.closed.clone(),
+            paused: self.pause.clone(),
             protocols,
             notes: self.notes.clone(),
             pid: std::process::id(),

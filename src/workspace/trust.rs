@@ -129,11 +129,16 @@ impl Workspace {
     fn announce_trust(&self, command: &Command, text: &str) -> Result<(), EscalateError> {
         let escalation = Escalation::announcement("agency", &command.id, "trust", text);
         let key = Key::new(format!("trust-{}", command.id));
+        self.announce(&escalation, &key)
+    }
+
+    /// An announcement goes to the channels only where an agent may have given the command.
+    pub(super) fn announce(&self, escalation: &Escalation, key: &Key) -> Result<(), EscalateError> {
         let now = clock::now().wall;
         if self.is_owner_alone() {
-            return self.hands.outbox.note(&escalation, &key, now);
+            return self.hands.outbox.note(escalation, key, now);
         }
-        self.hands.outbox.raise(&escalation, &key, now)?;
+        self.hands.outbox.raise(escalation, key, now)?;
         self.hands.voice.nudge();
         Ok(())
     }

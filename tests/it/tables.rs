@@ -152,3 +152,33 @@ fn the_boards_matrix_is_the_one_we_reviewed() {
     assert_eq!(rows.len(), TABLE.len(), "a row that no combination reaches");
     crate::scenarios::golden("tests/it/tables/board.txt", &matrix);
 }
+
+/// The table of spec 1 §1, word for word. `reviewed (CRs)` is the status `reviewed`; `advance` and `—` are the next step.
+const LOOP_TABLE: &str = include_str!("../spec/loop-table.md");
+
+// covers: LP-01
+#[test]
+fn each_line_of_the_review_loops_spec_table_is_a_row() {
+    let lines: Vec<Vec<&str>> = LOOP_TABLE
+        .lines()
+        .skip(2)
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    assert_eq!(lines.len(), 6);
+    for line in lines {
+        let [phase, status, next_phase, next_agent] = line[..] else { panic!("{line:?}") };
+        let phase = Phase::parse(phase).unwrap();
+        let said = Said::parse(status.split(' ').next().unwrap()).unwrap();
+        let holder = match phase {
+            Phase::Propose | Phase::Execute => Holder::Builder,
+            Phase::Review | Phase::Verify | Phase::Complete => Holder::Reviewer,
+        };
+        let row = table::find(phase, holder, said).expect("the spec allows it");
+        match row.next {
+            Next::Hand(to, holder, _) => {
+                assert_eq!((to.word(), holder.word()), (next_phase, next_agent), "{line:?}");
+            }
+            Next::Advance => assert_eq!((next_phase, next_agent), ("advance", "—"), "{line:?}"),
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use agency_protocols::model::{Access, RunId, Seat, Timestamp, Usage};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The version of the folder's format that this program writes, and the newest that it reads.
@@ -52,6 +53,9 @@ pub struct RunFile {
     /// Dollars per million tokens, input and output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<(f64, f64)>,
+    /// The same by model, where the owner configured none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub prices: BTreeMap<String, (f64, f64)>,
 }
 
 /// Bounds of one run. Seconds count on the boot clock, suspend included.

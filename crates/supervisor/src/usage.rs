@@ -13,6 +13,9 @@ pub struct UsageFile {
     /// Of its session from the beginning, where the agent counts like that: the next run that resumes it starts there.
     #[serde(default)]
     pub total: Option<Usage>,
+    /// The model as the CLI names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// The word of what stands in its way.
     #[serde(default)]
     pub trouble: Option<String>,
@@ -32,6 +35,7 @@ impl UsageFile {
         self.usage.input_tokens = self.usage.input_tokens.or(usage.input_tokens);
         self.usage.output_tokens = self.usage.output_tokens.or(usage.output_tokens);
         self.usage.cost_microusd = self.usage.cost_microusd.or(usage.cost_microusd);
+        self.model = self.model.or_else(|| earlier.model.clone());
         self.refused = self.refused.or_else(|| earlier.refused.clone());
         self.total = self.total.or_else(|| earlier.total.clone());
         self

@@ -3,7 +3,7 @@
 use super::super::context::Context;
 use super::super::exit::{Exit, Refused};
 use super::super::show;
-use super::{Place, bytes, each_below, each_file, folders, inspect, task_id};
+use super::{Place, bytes, each_below, each_file, folders, inspect, task_id, zone};
 use crate::clock;
 use crate::model::RelPath;
 use crate::protocol::board::names::{NUMBER_MAX, TaskId, id_of, number_of};
@@ -53,7 +53,8 @@ pub(crate) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
         show::json(&moved)?;
     } else {
         moved.iter().for_each(|path| anstream::println!("{path}"));
-        anstream::eprintln!("{} files moved", moved.len());
+        let word = if moved.len() == 1 { "file" } else { "files" };
+        anstream::eprintln!("{} {word} moved", moved.len());
     }
     Ok(Exit::Fine)
 }
@@ -178,14 +179,14 @@ pub(in super::super) fn ids(root: &Path) -> BTreeSet<TaskId> {
 
 /// The tasks that were put away, as far as they can be read.
 pub(super) fn tasks(root: &Path) -> Vec<Task> {
-    let mut tasks = Vec::new();
+    let (mut tasks, zone) = (Vec::new(), zone(root));
     each_below(&root.join(FOLDER).join("inbox"), |file| {
         let path = file.path();
         let archived = path.replacen(".kodingx", FOLDER, 1);
         let text = bytes(root, &archived).ok().flatten();
         let task = text
             .zip(RelPath::new(path).ok())
-            .and_then(|(text, path)| task::parse(&text, &path).ok());
+            .and_then(|(text, path)| task::parse_in(&text, &path, zone).ok());
         tasks.extend(task);
     });
     tasks

@@ -114,6 +114,10 @@ fn make(
             json!({ "id": id, "ref": issue.reference.1, "title": issue.title, "url": issue.url }),
         );
     }
+    drop(maker);
+    if !made.is_empty() && !args.dry_run {
+        super::list_anew(context);
+    }
     Ok(made)
 }
 

@@ -2,10 +2,10 @@
 
 use super::super::context::Context;
 use super::head::{self, HEAD, Open};
-use super::{bytes, folders};
+use super::{bytes, folders, zone};
 use crate::model::{Rejection, RelPath};
 use crate::protocol::board::NAME;
-use crate::protocol::board::names::{Place, PlaceKind, TaskId, id_of};
+use crate::protocol::board::names::{Place, PlaceKind, TaskId, Zone, id_of};
 use crate::protocol::board::table::Status;
 use crate::protocol::board::task::{self, Task};
 use crate::{store, workspace};
@@ -34,15 +34,20 @@ pub(super) fn tasks(root: &Path) -> Tasks {
 pub(super) fn tasks_that(root: &Path, wanted: impl Fn(Status) -> bool + Sync) -> Tasks {
     let (mut tasks, mut problems) = (Vec::new(), Vec::new());
     let days = days(&root.join(".kodingx/inbox"));
-    let ahead = head::ahead(READERS);
-    for (good, bad) in each_day(&days, READERS, |day| tasks_of(root, day, ahead, &wanted)) {
+    let (ahead, zone) = (head::ahead(READERS), zone(root));
+    for (good, bad) in each_day(&days, READERS, |day| tasks_of(root, (day, zone), ahead, &wanted)) {
         tasks.extend(good);
         problems.extend(bad);
     }
     (tasks, problems)
 }
 
-fn tasks_of(root: &Path, day: &Path, ahead: usize, wanted: impl Fn(Status) -> bool) -> Tasks {
+fn tasks_of(
+    root: &Path,
+    (day, zone): (&Path, Zone),
+    ahead: usize,
+    wanted: impl Fn(Status) -> bool,
+) -> Tasks {
     let (mut tasks, mut problems) = (Vec::new(), Vec::new());
     let (Ok(dir), Ok(below)) = (File::open(day), day.strip_prefix(root)) else {
         return (tasks, problems);
@@ -65,7 +70,7 @@ fn tasks_of(root: &Path, day: &Path, ahead: usize, wanted: impl Fn(Status) -> bo
             return;
         }
         match bytes(root, path.as_str()) {
-            Ok(Some(bytes)) => match task::parse(&bytes, &path) {
+            Ok(Some(bytes)) => match task::parse_in(&bytes, &path, zone) {
                 Ok(task) if wanted(task.status) => tasks.push((path, task)),
                 Ok(_) => {}
                 Err(found) => problems.extend(found),

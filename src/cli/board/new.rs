@@ -186,6 +186,7 @@ fn create(
     let person = matches!(who, Assignee::Person | Assignee::Unknown);
     let task = NewTask { person, ..new_task(place, title, assignee, status, fields)? };
     let (id, path) = Maker::open(context, place)?.make(&task)?;
+    super::list_anew(context);
     if json {
         show::json(&serde_json::json!({ "id": id, "path": path.as_str() }))?;
     } else {

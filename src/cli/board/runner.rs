@@ -107,6 +107,7 @@ impl Runner {
             agent: None,
             model: None,
             price: None,
+            prices: Default::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The board's files: is this repository compliant, item by item (spec 2 §19, §23)? The list of items goes to stderr.
 
-use super::super::board::archive;
+use super::super::board::{archive, rules_file};
 use super::{Finding, Look};
 use crate::model::{Digest, RelPath};
 use crate::protocol::board::adapters::{AIDER_CONFIG, Tool};
@@ -34,7 +34,9 @@ pub(super) fn check(look: &Look) -> Vec<Finding> {
     }
     let others = Tool::ALL.into_iter().filter_map(Tool::other_file).chain([AIDER_CONFIG]);
     for path in Tool::ALL.map(Tool::file).into_iter().chain(others) {
-        read(look, &RelPath::fixed(path), &mut files, &mut findings);
+        let real = rules_file(&look.root, path).and_then(|real| RelPath::new(real).ok());
+        read(look, &real.unwrap_or(RelPath::fixed(path)), &mut files, &mut findings);
+        link(look, path, &mut files);
     }
     let journal = journal(look);
     for item in judge(&files, &folders, &archive::ids(&look.root), journal.as_ref()) {
@@ -83,6 +85,13 @@ fn entries(look: &Look, folder: &RelPath) -> Vec<(RelPath, bool)> {
         Some((path, entry.file_type().is_ok_and(|kind| kind.is_dir())))
     };
     entries.filter_map(named).collect()
+}
+
+/// What a link to a rules file of this repository names is read as the link's own text, as `install` writes it.
+fn link(look: &Look, path: &str, files: &mut Files) {
+    if let Some(bytes) = rules_file(&look.root, path).and_then(|real| files.get(&real).cloned()) {
+        files.insert(path.to_owned(), bytes);
+    }
 }
 
 fn read(look: &Look, path: &RelPath, files: &mut Files, findings: &mut Vec<Finding>) {

@@ -117,7 +117,7 @@ fn finish(mut child: Child) -> Option<String> {
 }
 
 const GEMINI_KEYS: &[&str] = &["GEMINI_API_KEY", "GOOGLE_API_KEY"];
-const GEMINI_ENDED: &str = "Gemini CLI no longer serves free, Pro and Ultra accounts (since June 2026): set GEMINI_API_KEY or use an enterprise account, or give the seat to another agent, such as `roles: { auditor: codex }`";
+const GEMINI_ENDED: &str = "Gemini CLI no longer serves free, Pro and Ultra accounts (since June 2026): set GEMINI_API_KEY, use an enterprise account, set Antigravity's `agy` as the agent's `command`, or give the seat to another agent, such as `roles: { auditor: codex }`";
 
 fn has_key(context: &Context, keys: &[&str]) -> bool {
     keys.iter().any(|key| context.env.get(key).is_some_and(|value| !value.is_empty()))
@@ -150,7 +150,7 @@ fn sign_in(profile: Profile) -> &'static str {
             "no sign-in found: run `codex login` once, or set OPENAI_API_KEY for the daemon"
         }
         Profile::Gemini => {
-            "no key found: set GEMINI_API_KEY for the daemon (the sign-in with free, Pro and Ultra accounts ended in June 2026), or give the seat to another agent"
+            "no key found: set GEMINI_API_KEY for the daemon (the sign-in with free, Pro and Ultra accounts ended in June 2026), use an enterprise account, set Antigravity's `agy` as the agent's `command`, or give the seat to another agent"
         }
         Profile::Aider => "no key found: set the key of your provider for the daemon",
     }

@@ -71,8 +71,17 @@ fn run(program: &str, words: &[&str]) -> Result<(), Refused> {
     Err(cannot(&format!("{program} {}", words.join(" ")), said.trim()))
 }
 
+/// What failed, and the command to try.
 fn cannot(what: &str, said: &str) -> Refused {
-    Refused(format!(
-        "`{what}` failed: {said}\nhint: the unit is written; start it by hand, or use `agency run` instead"
-    ))
+    let is_user = what.contains("--user");
+    let hint = if said.contains("Failed to connect to bus") && is_user {
+        "this session has no service manager of its own. Log in as the user (not with su or sudo), or: loginctl enable-linger; then try again"
+    } else if what.starts_with("launchctl") {
+        "try it by hand, or run the daemon in this terminal: agency run"
+    } else if is_user {
+        "see what it says: systemctl --user status agency.service; or run the daemon in this terminal: agency run"
+    } else {
+        "see what it says: systemctl status agency.service; or run the daemon in this terminal: agency run"
+    };
+    Refused(format!("`{what}` failed: {said}\nhint: {hint}"))
 }

@@ -1,7 +1,7 @@
 //! Whether a daemon runs: the first thing that every view says (DM-20).
 
 use crate::daemon::{Frozen, Life, SeenDaemon, daemons};
-use crate::escalate::{Outbox, Record, State};
+use crate::escalate::{Outbox, Record};
 use crate::model::Timestamp;
 use crate::repository::StateDir;
 use serde::Serialize;
@@ -89,7 +89,7 @@ impl DaemonView {
     /// What the daemons themselves have to tell of a repository.
     pub(super) fn escalations(&self) -> Vec<Record> {
         let all = self.folders.iter().flat_map(|folder| Outbox::list(&folder.join("outbox")));
-        all.filter(|record| record.state != State::Resolved).collect()
+        all.filter(Record::is_for_owner).collect()
     }
 }
 

@@ -8,8 +8,8 @@ use crate::cli::context::Context;
 use crate::cli::isolation::Level;
 use crate::clock;
 use crate::config::Config;
-use crate::daemon::Frozen;
-use crate::escalate::{self, Outbox, Record, State, in_repo};
+use crate::daemon::{Frozen, FrozenBy};
+use crate::escalate::{self, Outbox, Record, in_repo};
 use crate::model::Condition;
 use crate::protocol::board::NAME as BOARD;
 use crate::repository::Known;
@@ -42,6 +42,10 @@ pub(super) fn gather(context: &Context, memory: &mut Memory) -> anyhow::Result<S
     let mut repos: Vec<Repo> = known.iter().map(today).collect();
     for frozen in frozen {
         match repos.iter_mut().find(|repo| repo.path == frozen.path) {
+            // The other daemon is one of this state directory: what it does there is the truth.
+            Some(repo) if repo.attended && frozen.by == FrozenBy::AnotherDaemon => {
+                repo.notes.push(format!("{}; {}", frozen.cause, frozen.resolve));
+            }
             Some(repo) => repo.freeze(&frozen),
             None => repos.push(Repo::frozen(&frozen)),
         }
@@ -70,13 +74,14 @@ fn repo(known: &Known, today: &mut Today, daemon: &DaemonView) -> Repo {
         condition.resolve = condition.resolve.take().map(|verb| in_repo(&verb, &known.path));
     }
     let mut escalations = Outbox::list(&known.folder.join("outbox"));
-    escalations.retain(|record: &Record| record.state != State::Resolved);
+    escalations.retain(Record::is_for_owner);
     Repo {
         path: known.path.clone(),
         held: status.held,
         frozen: false,
         attended,
         closed: status.closed,
+        paused: status.paused,
         notes: status.notes,
         protocols: status.protocols,
         runs: look.running,
@@ -138,6 +143,7 @@ impl Repo {
             frozen: false,
             attended: false,
             closed: None,
+            paused: None,
             notes: Vec::new(),
             protocols: Vec::new(),
             runs: Vec::new(),

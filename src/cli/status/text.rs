@@ -65,14 +65,19 @@ fn write_repo(text: &mut String, repo: &Repo) -> std::fmt::Result {
 }
 
 fn write_conditions(text: &mut String, repo: &Repo) -> std::fmt::Result {
-    let mark = match (repo.frozen, repo.held) {
-        (true, _) => "  FROZEN",
-        (false, true) => "  HELD",
-        (false, false) => "",
+    let mark = match (repo.frozen, repo.held, &repo.paused) {
+        (true, _, _) => "  FROZEN",
+        (false, true, _) => "  HELD",
+        (false, false, Some(_)) => "  PAUSED",
+        (false, false, None) => "",
     };
     writeln!(text, "{}{mark}", show::plain(&repo.path.display().to_string()))?;
     if let Some(why) = &repo.closed {
         writeln!(text, "  {}", show::plain(why))?;
+    }
+    if let Some(pause) = &repo.paused {
+        let unpause = in_repo("agency unpause", &repo.path);
+        writeln!(text, "  {}; to end it: {}", show::plain(&pause.words()), show::plain(&unpause))?;
     }
     for protocol in &repo.protocols {
         write_protocol(text, repo, protocol)?;
@@ -84,7 +89,15 @@ fn write_protocol(text: &mut String, repo: &Repo, protocol: &ProtocolStatus) -> 
     let ProtocolStatus { name, condition, summary, .. } = protocol;
     // What closes the whole repository is said above.
     let said = repo.closed.as_ref().is_some_and(|why| why.ends_with(&condition.reason));
-    let words = if said { String::new() } else { format!(": {}", words(condition)) };
+    let pause = repo.paused.as_ref().map(crate::workspace::Pause::words);
+    let paused = pause.is_some_and(|pause| pause == condition.reason);
+    let words = if said {
+        String::new()
+    } else if paused {
+        ": paused".to_owned()
+    } else {
+        format!(": {}", words(condition))
+    };
     writeln!(text, "  {name:<9} {}{words}", condition.kind.word())?;
     // Why it is held was just said.
     let summary = summary.replace(&format!("held: {}", condition.reason), "");
@@ -97,7 +110,7 @@ fn write_protocol(text: &mut String, repo: &Repo, protocol: &ProtocolStatus) -> 
     }
     // A notice that holds says it below.
     let told = repo.escalations.iter().any(|record| record.holds);
-    if let Some(resolve) = condition.resolve.as_ref().filter(|_| !told) {
+    if let Some(resolve) = condition.resolve.as_ref().filter(|_| !told && !paused) {
         writeln!(text, "            resolve: {}", show::plain(resolve))?;
     }
     Ok(())

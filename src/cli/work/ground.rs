@@ -163,7 +163,7 @@ impl Ground {
         let config = repo.file_at(commit, &RelPath::fixed(FILE), CONFIG_MAX).await?;
         let Some(config) = config else {
             return Err(Refused(format!(
-                "`{FILE}` is in no commit of this branch; commit it first (CD-01)"
+                "`{FILE}` is in no commit of this branch; commit it first: git add {FILE} && git commit (CD-01)"
             ))
             .into());
         };

@@ -4,7 +4,8 @@ mod leaving;
 mod making;
 
 use crate::escalate::channels::Channels;
-use crate::escalate::outbox::{self, Record};
+use crate::escalate::damaged::{self, Loss};
+use crate::escalate::outbox::{self, Outbox, Record};
 use crate::escalate::plan::Flow;
 use crate::escalate::track::{Digest, Lane, Parcel, Stage, Tracks, sent};
 use crate::escalate::unwritten::{Unwritten, rebuild};
@@ -125,6 +126,25 @@ impl Shelf {
 
     /// Reads what has changed since the last time.
     pub(super) fn refresh(&mut self) {
+        let losses = self.take_in();
+        let repo =
+            self.records.values().next().map_or(self.dir.clone(), |known| known.1.repo.clone());
+        let outbox = Outbox::of_courier(&self.dir, &repo, self.unwritten.clone());
+        let at = crate::clock::wall();
+        for (file, loss) in &losses {
+            match loss {
+                Loss::Unreadable => outbox.mend_file(file, at),
+                Loss::PutBack => outbox.tell_loss(file, *loss, at),
+            }
+        }
+        if !losses.is_empty() {
+            self.take_in();
+        }
+    }
+
+    /// Gives the files that are lost or cannot be read.
+    fn take_in(&mut self) -> Vec<(PathBuf, Loss)> {
+        let mut losses = Vec::new();
         self.unwritten.flush(&self.dir);
         if !self.unsaved.is_empty() {
             rebuild(&self.dir);
@@ -136,7 +156,7 @@ impl Shelf {
         for record in unwritten.iter().cloned() {
             self.records.insert(record.id.clone(), Box::new((Stamp::default(), record)));
         }
-        let Ok(entries) = fs::read_dir(&self.dir) else { return };
+        let Ok(entries) = fs::read_dir(&self.dir) else { return losses };
         let mut gone: BTreeSet<String> = self.records.keys().cloned().collect();
         for entry in entries.flatten() {
             let name = entry.file_name();
@@ -145,10 +165,18 @@ impl Shelf {
             };
             gone.remove(id);
             let Some(stamp) = entry.metadata().ok().map(stamp) else { continue };
-            if self.records.get(id).is_none_or(|known| known.0 != stamp)
-                && let Some(record) = outbox::read(&entry.path())
-            {
-                self.records.insert(id.to_owned(), Box::new((stamp, record)));
+            if self.records.get(id).is_some_and(|known| known.0 == stamp) {
+                continue;
+            }
+            match outbox::read(&entry.path()) {
+                Some(record) => {
+                    self.records.insert(id.to_owned(), Box::new((stamp, record)));
+                }
+                // What it said is known here: with the file gone, the next look puts it back.
+                None if damaged::is_damaged(&entry.path()) => {
+                    losses.push((entry.path(), Loss::Unreadable));
+                }
+                None => {}
             }
         }
         for id in gone {
@@ -159,11 +187,13 @@ impl Shelf {
                 // Only what is over is ever cleared away: somebody else removed this one.
                 tracing::error!(outbox = %self.dir.display(), id, "a message was lost from the outbox; it is put back");
                 self.unwritten.keep(&lost.1.put_back());
+                losses.push((self.dir.join(format!("{id}.json")), Loss::PutBack));
                 continue;
             }
             self.records.remove(&id);
             self.told.tracks.remove(&id);
         }
+        losses
     }
 
     fn lane(&self, cause: &str, channel: &str) -> Option<&Lane> {

@@ -49,12 +49,20 @@ pub(super) fn read(seen: &mut Seen, stream: Stream, line: &[u8]) {
         && costs(seen, used.trim_end())
     {
         return seen.conclude();
+    } else if let Some(model) = main_model(line) {
+        seen.work_of(Some(model));
     } else if line.starts_with(NO_KEY) {
         seen.trouble(Class::Auth { said: "it has no model and no key".to_owned() });
     }
     // What stands between two lines of costs is one message, and what aider says around it.
     seen.say(line);
     seen.say("\n");
+}
+
+/// `Main model: openai/gpt-4o with diff edit format`, or `Model: …` of the same form.
+fn main_model(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("Main model: ").or_else(|| line.strip_prefix("Model: "))?;
+    rest.split_once(" with ").map(|(model, _)| model)
 }
 
 fn named(error: &str) -> Class {

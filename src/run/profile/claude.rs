@@ -74,6 +74,7 @@ pub(super) fn read(seen: &mut Seen, stream: Stream, line: &[u8]) {
     }
     match (event["type"].as_str(), event["subtype"].as_str()) {
         (Some("system"), Some("init")) => {
+            seen.work_of(event["model"].as_str());
             seen.finish = Finish::Open;
             seen.hush();
         }

@@ -64,6 +64,7 @@ pub(super) fn read(seen: &mut Seen, stream: Stream, line: &[u8]) {
 fn read_event(seen: &mut Seen, event: &Value) {
     match event["type"].as_str() {
         Some("init") => {
+            seen.work_of(event["model"].as_str());
             seen.session(event["session_id"].as_str().unwrap_or(""));
             seen.finish = Finish::Open;
             seen.hush();

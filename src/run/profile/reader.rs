@@ -65,6 +65,7 @@ impl Reader {
             counting: self.seen.counting,
             class: self.seen.class(),
             refusals: self.seen.refusals(),
+            model: self.seen.model(),
             finish,
         }
     }

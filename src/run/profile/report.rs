@@ -17,6 +17,8 @@ pub struct Report {
     /// How often the provider has refused it since the model last answered.
     pub refusals: u32,
     pub finish: Finish,
+    /// The model as the CLI names it.
+    pub model: Option<String>,
 }
 
 impl Report {
@@ -150,6 +152,7 @@ pub(super) struct Seen {
     trouble: Option<Class>,
     refusals: u32,
     denied: Vec<String>,
+    model: Option<String>,
     /// The model's message that was counted last, so that its parts are not counted again.
     pub(super) counted: Option<String>,
     /// What the model says now; its last message if nothing comes after it.
@@ -165,6 +168,18 @@ impl Seen {
         if is_session(id) {
             self.usage.session = Some(id.to_owned());
         }
+    }
+
+    /// The first model that is named does the work; helpers may come after it.
+    pub(super) fn work_of(&mut self, model: Option<&str>) {
+        let model = model.map(str::trim).filter(|model| !model.is_empty());
+        if self.model.is_none() {
+            self.model = model.map(|model| clip(model, 100));
+        }
+    }
+
+    pub(super) fn model(&self) -> Option<String> {
+        self.model.clone()
     }
 
     /// The model has answered: what stood in the way does so no more.

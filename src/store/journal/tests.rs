@@ -716,3 +716,50 @@ fn a_damaged_journal_is_kept_beside_the_new_one() {
     Journal::set_aside(&place.dir(), &place.pins(), later).unwrap();
     place.open();
 }
+
+// covers: DM-08, DM-21
+#[test]
+fn after_a_failed_sync_the_last_segment_is_a_new_file() {
+    use std::os::unix::fs::MetadataExt as _;
+    let place = Place::new();
+    let (mut journal, _) = place.open();
+    add(&mut journal, 3);
+    let inode = |place: &Place| place.segment(1).metadata().unwrap().ino();
+    let before = inode(&place);
+    drop(journal);
+    let (mut journal, opened) = place.open();
+    assert!(!opened.was_rewritten && inode(&place) == before, "nothing failed yet");
+    add(&mut journal, 1);
+    journal.distrust();
+    let refused = journal.append("decision", &json!({}), at(), Durability::Synced);
+    assert!(matches!(refused, Err(StoreError::Poisoned)));
+    drop(journal);
+    let (mut journal, opened) = place.open();
+    assert!(opened.was_rewritten && inode(&place) != before, "the old pages are not trusted");
+    assert_eq!(numbers(&opened.records), [1, 2, 3, 4]);
+    assert!(opened.notes[0].contains("anew"), "{:?}", opened.notes);
+    add(&mut journal, 1);
+    journal.close().unwrap();
+    assert!(place.verify().is_ok());
+    let again = inode(&place);
+    let (_, opened) = place.open();
+    assert!(!opened.was_rewritten && inode(&place) == again, "once is enough");
+}
+
+// covers: DM-08, DM-21
+#[test]
+fn a_write_that_fails_is_distrusted_by_the_next_process_too() {
+    let place = Place::new();
+    let (mut journal, _) = place.open();
+    add(&mut journal, 2);
+    // A file that cannot be written: the append fails as on a broken disk.
+    journal.file = File::open(place.segment(1)).unwrap();
+    let failed = journal.append("decision", &json!({}), at(), Durability::Synced);
+    assert!(matches!(failed, Err(StoreError::Io { .. })), "{failed:?}");
+    drop(journal);
+    assert!(place.dir().join("sync-failed").exists());
+    let (_, opened) = place.open();
+    assert!(opened.was_rewritten);
+    assert_eq!(numbers(&opened.records), [1, 2]);
+    assert!(!place.dir().join("sync-failed").exists());
+}

@@ -74,7 +74,7 @@ fn a_disk_that_is_too_full_makes_no_tree() {
 #[test]
 fn a_moved_target_is_verified_anew_and_the_owners_dirty_file_is_waited_for() {
     let stage = board_with(CONFIG);
-    let slow = "name: slow\ndescription: waits\ncommands:\n  - \"echo x >> $HOME/verifies; while [ -e $HOME/hold ]; do sleep 0.05; done\"\n";
+    let slow = "name: slow\ndescription: waits\ncommands:\n  - \"ls work | grep -q T0 || exit 0; echo x >> $HOME/verifies; while [ -e $HOME/hold ]; do sleep 0.05; done\"\n";
     stage.write(".kodingx/dod/profiles/slow.yml", slow);
     stage.write("work/shared.txt", "as it was\n");
     stage.git(&["add", "-A"]);

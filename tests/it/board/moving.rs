@@ -413,3 +413,54 @@ fn a_mistyped_assignee_is_refused_and_an_archived_dependency_is_there() {
     stage.ok(&["archive", "--older-than", "0"]);
     assert_eq!(new(&["--depends-on", "T0001"]).code, 0, "what was put away is there");
 }
+
+// covers: AG-38
+#[test]
+fn every_verb_leaves_state_and_board_current() {
+    let stage = board();
+    let picture = || stage.read(".kodingx/TASK_BOARD.md").unwrap();
+    let made = task(&stage, &[]);
+    let id = made.file_stem().unwrap().to_str().unwrap().split('-').next().unwrap().to_owned();
+    assert!(picture().contains("## NEW (1)") && picture().contains(&id), "{}", picture());
+    stage.ok(&["assign", "alice", "--title", "Another one"]);
+    assert!(picture().contains("## ASSIGNED (1)"), "{}", picture());
+    for (verb, column, active) in
+        [("start", "## IN_PROGRESS (1)", true), ("cancel", "## CANCELED (1)", false)]
+    {
+        stage.ok(&["task", verb, &id]);
+        assert!(picture().contains(column), "{verb}: {}", picture());
+        let state = stage.read(".kodingx/STATE.md").unwrap();
+        assert_eq!(state.contains(&format!("active_tasks: [\"{id}\"]")), active, "{state}");
+    }
+    assert_eq!(stage.agency(&["check"]).code, 0);
+    let _daemon = stage.start();
+    stage.ok(&["task", "new", "--title", "A third", "--assignee", "alice"]);
+    assert!(picture().contains("A third"), "with a daemon too: {}", picture());
+}
+
+// covers: AG-26
+#[test]
+fn times_without_a_zone_are_read_in_the_boards() {
+    let stage = board();
+    let file = task(&stage, &[]);
+    let text = stage.read(file.to_str().unwrap()).unwrap();
+    let line = text.lines().find(|line| line.starts_with("created_at: ")).unwrap();
+    stage.write(file.to_str().unwrap(), text.replace(line, "created_at: 2026-01-31T16:10:00"));
+    let listed = stage.json(&["task", "list", "--json"]);
+    assert_eq!(listed[0]["created_at"], "2026-01-31T16:10:00+01:00", "{listed}");
+}
+
+// covers: AG-11, AG-24
+#[test]
+fn check_finds_an_artifact_of_a_task_that_was_never_verified() {
+    let stage = board();
+    let file = task(&stage, &[]);
+    let stem = file.file_stem().unwrap().to_str().unwrap();
+    let id = stem.split('-').next().unwrap();
+    let forged = format!(
+        r#"{{"protocol":"agency/1.0","task_id":"{id}","timestamp":"2026-01-31T16:58:00+01:00","dod_profile":"tiny","result":"pass","commands":[{{"cmd":"true","exit_code":0,"duration_ms":1}}],"notes":[]}}"#
+    );
+    stage.write(&format!(".kodingx/verify/2026-01-31/{stem}.verify.json"), forged);
+    let said = stage.agency(&["check"]);
+    assert!(said.code == 1 && said.out.contains("AG-11"), "{}{}", said.out, said.err);
+}

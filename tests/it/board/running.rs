@@ -249,3 +249,24 @@ fn kills_of_the_daemon_lose_nothing_and_merge_nothing_twice() {
     assert_eq!(found, wanted, "every branch once");
     assert_eq!(stage.git(&["status", "--porcelain"]), "", "every record is committed");
 }
+
+// covers: AG-40
+#[test]
+fn a_dod_that_fails_before_the_first_builder_waits_for_the_owner() {
+    let stage = board();
+    let profile = "name: tiny\ndescription: x\ncommands: [\"echo too-old; test -e mended\"]\n";
+    stage.write(".kodingx/dod/profiles/tiny.yml", profile);
+    stage.git(&["add", "-A"]);
+    stage.git(&["commit", "--quiet", "-m", "a check that fails"]);
+    let (_, file) = task(&stage, "plain", &[]);
+    let daemon = stage.start();
+    let told = stage.wait("the owner to be told", || stage.escalation("AG-40"));
+    assert!(told.to_string().contains("too-old"), "the output is shown: {told}");
+    assert!(stage.started().is_empty(), "no builder works before that");
+    stage.write("mended", "");
+    stage.git(&["add", "mended"]);
+    stage.git(&["commit", "--quiet", "-m", "mended", "--", "mended"]);
+    stage.ok(&["resume"]);
+    stage.wait("the merge", || (status(&stage, &file) == "DONE").then_some(()));
+    assert_eq!(daemon.stop(), 0);
+}

@@ -442,3 +442,90 @@ fn set_up_commands_and_readers_leave_a_loop_alone_that_is_under_way() {
     stage.wait("the loop's agent", || stage.at("home/began").exists().then_some(()));
     drop(daemon);
 }
+
+/// What people wrote into a generated file, in a form that the file allows.
+fn with_words_of_people(path: &str, text: &str) -> String {
+    if path.ends_with(".json") {
+        text.replacen('{', "{\n  \"mine\": \"kept words\",", 1)
+    } else if path.ends_with(".yml") {
+        format!("{text}# kept words\n")
+    } else {
+        format!("{text}\nkept words\n")
+    }
+}
+
+// covers: AG-39, AG-01
+#[test]
+fn text_that_people_added_to_any_generated_file_survives_every_set_up_command() {
+    let stage = Stage::new("exit 0");
+    stage.write("CLAUDE.md", "# Mine\n");
+    stage.write(".cursorrules", "my rules\n");
+    stage.ok(&["init", "--orchestrator", "aider", "--builders", "codex", "--ci"]);
+    let generated: Vec<String> = files(&stage)
+        .into_iter()
+        .filter(|(path, text)| {
+            !path.ends_with(".gitkeep") && path != "README.md" && !text.is_empty()
+        })
+        .map(|(path, _)| path)
+        .collect();
+    assert!(generated.len() > 14, "{generated:?}");
+    for path in &generated {
+        let text = stage.read(path).unwrap();
+        stage.write(path, with_words_of_people(path, &text));
+    }
+    for words in [
+        &["init"][..],
+        &["init", "--license-mode", "dual"],
+        &["install", "--force"],
+        &["upgrade", "--full"],
+        &["migrate", "--to", "agency/1.0"],
+    ] {
+        stage.ok(words);
+        for path in &generated {
+            let text = stage.read(path).unwrap();
+            assert_eq!(text.matches("kept words").count(), 1, "{words:?} {path}: {text}");
+        }
+    }
+    for path in generated.iter().filter(|path| path.starts_with(".kodingx/")) {
+        let text = stage.read(path).unwrap();
+        assert!(text.contains("license_mode=dual"), "the header follows the manifest: {path}");
+        assert_eq!(text.matches("license_mode=").count(), 1, "{path}: {text}");
+    }
+}
+
+// covers: AG-03, AG-22
+#[test]
+fn what_is_appended_to_a_crlf_file_is_crlf() {
+    let stage = Stage::new("exit 0");
+    stage.write("CLAUDE.md", "# Mine\r\n\r\nmy own rules\r\n");
+    for _ in 0..2 {
+        stage.ok(&["init", "--orchestrator", "claude_code", "--builders", "codex"]);
+        let text = stage.read("CLAUDE.md").unwrap();
+        assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "{text:?}");
+    }
+    assert_eq!(stage.agency(&["check"]).code, 0);
+}
+
+// covers: AG-24, AG-22
+#[test]
+fn check_follows_a_link_to_the_rules_as_install_does() {
+    let stage = Stage::new("exit 0");
+    stage.write("AGENTS.md", "# Ours\n");
+    std::os::unix::fs::symlink("AGENTS.md", stage.repo().join("CLAUDE.md")).unwrap();
+    stage.ok(&["install", "--orchestrator", "claude_code", "--builders", "codex"]);
+    let said = stage.agency(&["check"]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+}
+
+// covers: AG-33
+#[test]
+fn templates_prefill_no_claim_and_the_workflow_installs_what_it_calls() {
+    let stage = Stage::new("exit 0");
+    stage.ok(&["init", "--builders", "codex", "--ci"]);
+    let report = stage.read(".kodingx/templates/report.md").unwrap();
+    assert!(report.contains("dod_passed: #"), "{report}");
+    let workflow = stage.read(".github/workflows/agency.yml").unwrap();
+    let (install, check) = (workflow.find("cargo install"), workflow.find("run: agency check"));
+    assert!(install.is_some() && install < check, "{workflow}");
+    assert!(workflow.contains("${{ vars.AGENCY_SOURCE }}"), "{workflow}");
+}

@@ -8,6 +8,7 @@ use crate::board::running::{CONFIG as BOARD, board_with, task as board_task};
 use crate::codifica::{CONFIG, daemon::daemon_stage, task};
 use nix::errno::Errno;
 use std::collections::BTreeMap;
+use std::process::Command;
 
 /// So few of the calls fail in the everyday run, for each protocol; `AGENCY_TRIALS` takes about so many, or `all`.
 const EVERYDAY: usize = 2;
@@ -111,49 +112,102 @@ fn outcome(stage: &Stage) -> Outcome {
 enum Ending {
     /// The run went on by itself to its end.
     WentOn(&'static str),
-    /// The daemon stopped with an error and said so; the next one went on.
+    /// The daemon stopped and its message names the fault; the next one went on by itself.
     Stopped(&'static str),
-    /// The protocol was held and the owner told; it went on when they said so.
+    /// The protocol was held and the owner told; the command that the message names got it out.
     Held(&'static str),
     /// It had fewer calls than that.
     NotReached,
 }
 
-fn failed_at(play: &Play, nth: usize, errno: Errno, wanted: &Outcome) -> Result<Ending, String> {
-    let stage = (play.prepare)();
-    let mut command = stage.program();
-    command.args(["run", "--once"]);
-    let traced = fail_at(&command, nth, errno).map_err(|cause| cause.to_string())?;
-    let (End::Exited { code, .. }, call) = traced else {
-        return Err(format!("{}: call {nth} with {errno}: {traced:?}", play.name));
-    };
-    let Some(call) = call else { return Ok(Ending::NotReached) };
-    let by_itself = code == 0 && outcome(&stage) == *wanted;
-    if by_itself {
-        return Ok(Ending::WentOn(call));
-    }
-    let first = format!("exit {code}");
-    let code = stage.start_with(&["--once"]).wait();
-    let found = outcome(&stage);
-    if code == 0 && found == *wanted {
-        return Ok(Ending::Stopped(call));
-    }
-    let told = stage.agency(&["escalations"]).out;
-    let holds = found.status.iter().any(|line| line.contains("held"));
-    if holds && !told.is_empty() {
-        stage.agency(&["resume"]);
-        let code = stage.start_with(&["--once"]).wait();
-        let tries_may_differ = Outcome { runs: wanted.runs.clone(), ..outcome(&stage) };
-        if code == 0 && tries_may_differ == *wanted {
+/// One trial: a stage, and the one call that failed there.
+struct Trial<'a> {
+    play: &'a Play,
+    stage: Stage,
+    nth: usize,
+    errno: Errno,
+    wanted: &'a Outcome,
+}
+
+impl Trial<'_> {
+    fn run(&self) -> Result<Ending, String> {
+        let mut command = self.stage.program();
+        command.args(["run", "--once"]).env("AGENCY_LOG", "info");
+        let traced = fail_at(&command, self.nth, self.errno, &self.stage.at("daemon.log"));
+        let traced = traced.map_err(|cause| cause.to_string())?;
+        let (End::Exited { code, .. }, call) = traced else {
+            return Err(self.failure("", &format!("{traced:?}")));
+        };
+        let Some(call) = call else { return Ok(Ending::NotReached) };
+        if code == 0 && self.ended_well() {
+            return Ok(Ending::WentOn(call));
+        }
+        // A second run proves nothing about a first one that was silent.
+        if code == 0 || !self.was_told() {
+            return Err(self.failure(call, &format!("exit {code}, and nobody was told why")));
+        }
+        let again = self.stage.start_with(&["--once"]).wait();
+        if again == 0 && self.ended_well() {
+            return Ok(Ending::Stopped(call));
+        }
+        let named = self.do_as_told();
+        let last = self.stage.start_with(&["--once"]).wait();
+        if last == 0 && self.ended_well() {
             return Ok(Ending::Held(call));
         }
+        Err(self.failure(call, &format!("exit {code}, {again}, then {last} after {named:?}")))
     }
-    let log = stage.daemon_log();
-    let told = stage.agency(&["escalations", "--all"]).out;
-    Err(format!(
-        "{}: call {nth} ({call}) failed with {errno}: {first}, then exit {code}: {found:#?}\nwanted {wanted:#?}\n{told}\n{log}",
-        play.name
-    ))
+
+    /// A run that was tried once more is part of going on; its protocol may have recorded the lost one in a commit.
+    fn ended_well(&self) -> bool {
+        let (found, wanted) = (outcome(&self.stage), self.wanted);
+        if found.runs == wanted.runs {
+            return found == *wanted;
+        }
+        let has_all = wanted.subjects.iter().all(|subject| found.subjects.contains(subject));
+        let (runs, subjects) = (wanted.runs.clone(), wanted.subjects.clone());
+        has_all && Outcome { runs, subjects, ..found } == *wanted
+    }
+
+    /// The error is named by what the program printed or by what it told the owner.
+    fn was_told(&self) -> bool {
+        let told = self.stage.agency(&["escalations", "--all", "--json"]).out;
+        let named = std::io::Error::from(self.errno).to_string();
+        let named = named.split(" (os error").next().unwrap();
+        [told, self.stage.daemon_log()].iter().any(|text| text.contains(named))
+    }
+
+    /// Runs each command that an open message names.
+    fn do_as_told(&self) -> Vec<String> {
+        let all = self.stage.json(&["escalations", "--json"]);
+        let open = all.as_array().unwrap().iter().filter(|one| one["state"] == "open");
+        let named = open.filter_map(|one| one["resolve"].as_str()).filter_map(|resolve| {
+            resolve.split(" (").next().filter(|command| command.starts_with("agency "))
+        });
+        let named: Vec<String> = named.map(str::to_owned).collect();
+        for line in &named {
+            let mut shell = Command::new("sh");
+            let program = self.stage.program();
+            shell.args(["-c", &line.replacen("agency", "\"$0\"", 1)]).arg(program.get_program());
+            shell.env_clear().current_dir(self.stage.repo());
+            shell.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            shell.output().unwrap();
+        }
+        named
+    }
+
+    fn failure(&self, call: &str, what: &str) -> String {
+        let told = self.stage.agency(&["escalations", "--all"]).out;
+        format!(
+            "{}: call {} ({call}) failed with {}: {what}: {:#?}\nwanted {:#?}\n{told}\n{}",
+            self.play.name,
+            self.nth,
+            self.errno,
+            outcome(&self.stage),
+            self.wanted,
+            self.stage.daemon_log()
+        )
+    }
 }
 
 /// How many calls an undisturbed run makes, and how it ends. `None` in a sandbox where no process may trace another.
@@ -174,13 +228,16 @@ fn fail_everywhere(play: &Play) {
     let wanted_trials = std::env::var("AGENCY_TRIALS").unwrap_or_default();
     let (stride, errors) = match wanted_trials.as_str() {
         "all" => (1, &ERRORS[..]),
+        "one" => (1, &ERRORS[..1]),
         trials => (calls / trials.parse().unwrap_or(EVERYDAY).max(1) + 1, &ERRORS[..1]),
     };
     let [mut went_on, mut stopped, mut held] = [const { BTreeMap::new() }; 3];
     let mut failures = Vec::new();
     for (at, nth) in (stride.min(calls / 3).max(1)..=calls).step_by(stride).enumerate() {
         for error in 0..errors.len() {
-            match failed_at(play, nth, ERRORS[(at + error) % ERRORS.len()], &wanted) {
+            let errno = ERRORS[(at + error) % ERRORS.len()];
+            let stage = (play.prepare)();
+            match (Trial { play, stage, nth, errno, wanted: &wanted }).run() {
                 Ok(Ending::WentOn(call)) => *went_on.entry(call).or_insert(0) += 1,
                 Ok(Ending::Stopped(call)) => *stopped.entry(call).or_insert(0) += 1,
                 Ok(Ending::Held(call)) => *held.entry(call).or_insert(0) += 1,

@@ -47,9 +47,11 @@ fn a_failing_gate_refuses_and_its_output_reaches_the_next_prompt() {
     assert_eq!(stage.start_with(&["--once"]).wait(), 0, "{}", stage.daemon_log());
     assert_eq!(stage.state()["phase"], "complete");
     let outcomes: Vec<_> = gates_run(&stage).into_iter().map(|(_, how)| how).collect();
+    let before = ["propose ok", "propose ok"];
     let wanted =
         ["execute ok", "execute failed", "execute ok", "execute ok", "verify ok", "verify ok"];
-    assert_eq!(outcomes, wanted, "executed refused, accepted, and checked again in verify");
+    assert_eq!(outcomes[..2], before, "checked before the first agent");
+    assert_eq!(outcomes[2..], wanted, "executed refused, accepted, and checked again in verify");
     assert_eq!(
         stage.git(&["ls-files", "bad.txt"]),
         "",
@@ -64,7 +66,7 @@ fn an_agent_that_loosens_the_gate_reaches_its_owner_and_nothing_else() {
     let loosens =
         format!("if [ \"$AGENCY_PHASE\" = execute ]; then echo 'exit 0' > check.sh; fi\n{HONEST}");
     let stage = Stage::new(&loosens);
-    stage.write("check.sh", "exit 1\n");
+    stage.write("check.sh", "test ! -e bad.txt\n");
     stage.git(&["add", "-A"]);
     stage.git(&["commit", "--quiet", "-m", "the owner's gate"]);
     stage.configure("loop: { gates: [\"sh check.sh\"] }\n");
@@ -73,8 +75,46 @@ fn an_agent_that_loosens_the_gate_reaches_its_owner_and_nothing_else() {
     let told = stage.wait("the owner to be told", || stage.escalation("LP-30"));
     assert!(told["summary"].as_str().unwrap().contains("check.sh"), "{told}");
     assert_eq!(stage.state()["phase"], "execute", "no transition");
-    assert!(gates_run(&stage).is_empty(), "a gate that was tampered with is not even run");
+    let ran: Vec<_> = gates_run(&stage).into_iter().map(|(_, how)| how).collect();
+    assert_eq!(ran, ["propose ok"], "a gate that was tampered with is not even run");
     stage.ok(&["resume"]);
     stage.wait_for_phase("complete");
+    assert_eq!(daemon.stop(), 0);
+}
+
+// covers: LP-33, SU-11
+#[test]
+fn a_gate_that_fails_before_the_first_agent_is_held_and_can_be_accepted() {
+    let stage = Stage::new(HONEST);
+    stage.configure("loop: { gates: [\"echo too-old; test -e mended\", \"true\"] }\n");
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let daemon = stage.start();
+    let told = stage.wait("the owner to be told", || stage.escalation("LP-33"));
+    assert!(told.to_string().contains("too-old"), "the output is shown: {told}");
+    assert!(told.to_string().contains("--accept-gate"), "the choices are named: {told}");
+    assert!(stage.started().is_empty(), "no agent works before that");
+    let wrong = stage.agency(&["resume", "--accept-gate", "true"]);
+    assert!(wrong.code != 0 && wrong.err.contains("test -e mended"), "{}", wrong.err);
+    stage.ok(&["resume", "--accept-gate", "echo too-old; test -e mended"]);
+    stage.wait_for_phase("complete");
+    let status = stage.json(&["status", "--json"]);
+    let accepted = &status["repos"][0]["protocols"][0]["detail"]["accepted_gates"];
+    assert_eq!(accepted[0], "echo too-old; test -e mended", "{status}");
+    assert_eq!(daemon.stop(), 0);
+}
+
+// covers: LP-33, DM-09
+#[test]
+fn resume_right_after_a_config_edit_goes_by_the_new_gates() {
+    let stage = Stage::new(HONEST);
+    stage.configure("loop: { gates: [\"false\"] }\n");
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let daemon = stage.start();
+    stage.wait("the owner to be told", || stage.escalation("LP-33"));
+    stage.configure("loop: { gates: [\"true\"] }\n");
+    stage.ok(&["resume"]);
+    stage.wait_for_phase("complete");
+    let failed = gates_run(&stage).into_iter().filter(|(_, how)| how.ends_with("failed")).count();
+    assert_eq!(failed, 1, "the old gate is not run again");
     assert_eq!(daemon.stop(), 0);
 }

@@ -239,3 +239,82 @@ fn a_loop_of_other_scripts_is_adopted_changed_and_ended() {
         ["Review loop: Step 1 steps-added", "Review loop: Step 1 ended"]
     );
 }
+
+/// Fails after it wrote its review file, until the test makes it honest.
+const DRAFTS_THEN_FAILS: &str =
+    "[ -f \"$HOME/honest\" ] || { echo draft > ENG_REVIEW_RESPONSE.md; exit 7; }\n";
+
+// covers: LP-19, LP-26, DM-15
+#[test]
+fn an_inject_without_a_daemon_after_a_run_has_ended_goes_on_from_there() {
+    let stage = Stage::new(&format!("[ -f \"$HOME/honest\" ] || exit 7\n{HONEST}"));
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let daemon = stage.start();
+    stage.wait("the agent to fail three times", || stage.escalation("SU-06"));
+    assert_eq!(daemon.stop(), 0);
+    std::fs::write(stage.at("home/honest"), "").unwrap();
+    let words = ["--phase", "execute", "--turn", "claude-code", "--reason", "agreed by phone"];
+    let said = stage.ok(&[&["loop", "inject", "--step", "1"][..], &words].concat());
+    assert!(said.contains("agreed by phone"), "{said}");
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0, "{}", stage.daemon_log());
+    assert_eq!(
+        stage.transitions(),
+        [
+            "Review loop: Step 1 injected",
+            "Review loop: Step 1 executed",
+            "Review loop: Step 1 advanced",
+        ]
+    );
+    assert_eq!(stage.state()["escalations"], json!([]));
+}
+
+// covers: LP-19, LP-23
+#[test]
+fn an_agents_own_uncommitted_review_file_does_not_hold_the_loop_after_restore() {
+    let stage = Stage::new(&format!("{DRAFTS_THEN_FAILS}{HONEST}"));
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let daemon = stage.start();
+    let told = stage.wait("the agent to fail three times", || stage.escalation("SU-06"));
+    stage.wait("the id of the open escalation in the state file", || {
+        (stage.state()["escalations"] == json!([told["id"]])).then_some(())
+    });
+    std::fs::write(stage.at("home/honest"), "").unwrap();
+    stage.ok(&["loop", "restore"]);
+    stage.wait_for_phase("complete");
+    assert!(stage.escalation("LP-19").is_none(), "the draft is the agent's own work");
+    assert_eq!(stage.state()["escalations"], json!([]));
+    assert_eq!(daemon.stop(), 0);
+}
+
+// covers: LP-19, LP-35
+#[test]
+fn an_agents_own_uncommitted_review_file_does_not_hold_the_loop_after_adopt() {
+    let stage = Stage::new(HONEST);
+    let theirs = r#"{"currentStep": "1", "currentRound": 1, "phase": "propose", "status": "starting",
+        "activeAgent": "claude-code", "stepsComplete": [], "history": [], "escalations": [],
+        "lastUpdated": "2026-01-01T00:00:00Z"}"#;
+    stage.write(STATE, theirs);
+    stage.write("ENG_REVIEW_RESPONSE.md", "draft\n");
+    stage.ok(&["adopt", "--steps", "1"]);
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0, "{}", stage.daemon_log());
+    assert_eq!(stage.state()["phase"], "complete");
+    assert!(stage.escalation("LP-19").is_none(), "the draft is the agent's own work");
+}
+
+/// The example of spec 1 §3, word for word. Its `[...]` is not JSON.
+const MANDATES: &str = include_str!("../../spec/loop-mandates.json");
+
+// covers: LP-12, LP-29
+#[test]
+fn the_specs_mandates_hold_until_the_dots_are_filled_in() {
+    let stage = Stage::new(HONEST);
+    stage.write("owner-mandates.json", MANDATES);
+    stage.ok(&["loop", "init", "--steps", "6.5"]);
+    let daemon = stage.start();
+    let told = stage.wait("the hold", || stage.escalation("LP-29"));
+    assert!(told["summary"].as_str().unwrap().contains("owner-mandates.json"), "{told}");
+    stage.write("owner-mandates.json", MANDATES.replace("[...]", "[]"));
+    stage.ok(&["resume"]);
+    stage.wait_for_phase("complete");
+    assert_eq!(daemon.stop(), 0);
+}

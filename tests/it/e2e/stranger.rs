@@ -21,6 +21,7 @@ fn with_fake_systemctl() -> Stage {
 #[test]
 fn a_service_is_installed_once_and_removed() {
     let stage = with_fake_systemctl();
+    stage.configure(&format!("repos: [ {{ path: {} }} ]\n", stage.repo().display()));
     let asked = || fs::read_to_string(stage.at("asked")).unwrap_or_default();
     assert_eq!(stage.agency(&["service", "status"]).code, 1, "nothing is installed yet");
     let install = ["service", "install", "--no-start"];

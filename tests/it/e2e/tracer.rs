@@ -10,7 +10,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::Command;
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// What became of a traced program.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,8 +36,8 @@ struct Tracer {
     files: BTreeSet<u64>,
     killed: Option<&'static str>,
     what: Injected,
-    /// The thread whose call is to fail, until the kernel has refused it.
-    failing: Option<Pid>,
+    /// The threads whose call is to fail, until the kernel has refused it.
+    failing: BTreeSet<Pid>,
 }
 
 /// What happens at the chosen call.
@@ -45,28 +48,51 @@ enum Injected {
     Fail {
         errno: Errno,
     },
+    /// So do all syncs of files whose path has this part, until then.
+    FailSyncs {
+        errno: Errno,
+        part: &'static str,
+        until: Instant,
+    },
 }
 
-/// Runs a command whose `nth` such call fails, counted from one. Its end comes with the name of the call, if it came to that.
+/// Runs a command whose `nth` such call fails, counted from one; its messages are added to `log`. Its end comes with the name of
+/// the call, if it came to that.
 pub(crate) fn fail_at(
     command: &Command,
     nth: usize,
     errno: Errno,
+    log: &Path,
 ) -> Result<(End, Option<&'static str>), Errno> {
-    trace(command, nth, Injected::Fail { errno })
+    let log = File::options().create(true).append(true).open(log).unwrap();
+    trace(command, nth, Injected::Fail { errno }, log.into())
+}
+
+/// Runs a command in which every sync of a file whose path has `part` fails at first.
+pub(crate) fn fail_syncs(
+    command: &Command,
+    part: &'static str,
+    errno: Errno,
+    during: Duration,
+    log: &Path,
+) -> Result<End, Errno> {
+    let log = File::options().create(true).append(true).open(log).unwrap();
+    let what = Injected::FailSyncs { errno, part, until: Instant::now() + during };
+    trace(command, usize::MAX, what, log.into()).map(|(end, _)| end)
 }
 
 /// Runs a command and kills it before its `nth` such call, counted from one.
 pub(crate) fn kill_at(command: &Command, nth: usize) -> Result<End, Errno> {
-    trace(command, nth, Injected::Kill).map(|(end, _)| end)
+    trace(command, nth, Injected::Kill, Stdio::null()).map(|(end, _)| end)
 }
 
 fn trace(
     command: &Command,
     nth: usize,
     what: Injected,
+    messages: Stdio,
 ) -> Result<(End, Option<&'static str>), Errno> {
-    let leader = start_stopped(command);
+    let leader = start_stopped(command, messages);
     let flags = WaitPidFlag::WUNTRACED | WaitPidFlag::__WNOTHREAD;
     waitpid(leader, Some(flags))?;
     let options =
@@ -85,14 +111,14 @@ fn trace(
         files: BTreeSet::new(),
         killed: None,
         what,
-        failing: None,
+        failing: BTreeSet::new(),
     };
     tracer.follow()
 }
 
 /// The shell stops itself, and becomes the program when it is woken.
 #[expect(clippy::zombie_processes, reason = "the tracer waits for it, by its number")]
-fn start_stopped(command: &Command) -> Pid {
+fn start_stopped(command: &Command, messages: Stdio) -> Pid {
     let mut shell = Command::new("sh");
     shell.args(["-c", "kill -STOP $$; exec \"$@\"", "sh"]);
     shell.arg(command.get_program()).args(command.get_args());
@@ -101,8 +127,8 @@ fn start_stopped(command: &Command) -> Pid {
     if let Some(dir) = command.get_current_dir() {
         shell.current_dir(dir);
     }
-    let null = std::process::Stdio::null;
-    let child = shell.stdin(null()).stdout(null()).stderr(null()).spawn().unwrap();
+    let null = Stdio::null;
+    let child = shell.stdin(null()).stdout(null()).stderr(messages).spawn().unwrap();
     Pid::from_raw(i32::try_from(child.id()).unwrap())
 }
 
@@ -138,7 +164,7 @@ impl Tracer {
     fn at_call(&mut self, thread: Pid) {
         let Ok(registers) = ptrace::getregs(thread) else { return };
         if let Some(opens) = self.inside.remove(&thread) {
-            if self.failing == Some(thread) {
+            if self.failing.remove(&thread) {
                 self.refuse(thread, registers);
             } else if opens {
                 self.files.insert(registers.rax);
@@ -149,6 +175,9 @@ impl Tracer {
         let flags = i32::try_from(registers.rdx & 0xffff_ffff).unwrap_or(0);
         let writes = flags & (libc::O_WRONLY | libc::O_RDWR) != 0;
         self.inside.insert(thread, number == libc::SYS_openat && writes);
+        if self.is_failing_sync(thread, number, registers.rdi) {
+            return self.prevent(thread);
+        }
         if number == libc::SYS_close {
             self.files.remove(&registers.rdi);
         }
@@ -182,12 +211,29 @@ impl Tracer {
     }
 
     /// The kernel did not know the call's number any more; the caller sees our error instead of its.
-    fn refuse(&mut self, thread: Pid, mut registers: libc::user_regs_struct) {
-        self.failing = None;
-        if let Injected::Fail { errno } = self.what {
+    fn refuse(&self, thread: Pid, mut registers: libc::user_regs_struct) {
+        if let Injected::Fail { errno } | Injected::FailSyncs { errno, .. } = self.what {
             registers.rax = (-i64::from(errno as i32)).cast_unsigned();
             ptrace::setregs(thread, registers).unwrap();
         }
+    }
+
+    /// The kernel is asked for a call that it does not have.
+    fn prevent(&mut self, thread: Pid) {
+        let Ok(mut registers) = ptrace::getregs(thread) else { return };
+        registers.orig_rax = u64::MAX;
+        ptrace::setregs(thread, registers).unwrap();
+        self.failing.insert(thread);
+        self.inside.insert(thread, false);
+    }
+
+    fn is_failing_sync(&self, thread: Pid, number: i64, file: u64) -> bool {
+        let Injected::FailSyncs { part, until, .. } = self.what else { return false };
+        let syncs = matches!(number, libc::SYS_fsync | libc::SYS_fdatasync);
+        let link = || std::fs::read_link(format!("/proc/{thread}/fd/{file}"));
+        syncs
+            && Instant::now() < until
+            && link().is_ok_and(|path| path.to_string_lossy().contains(part))
     }
 
     fn count(&mut self, name: &'static str, thread: Pid) {
@@ -195,12 +241,8 @@ impl Tracer {
             return;
         }
         if let (0, Injected::Fail { .. }) = (self.left, self.what) {
-            let Ok(mut registers) = ptrace::getregs(thread) else { return };
-            registers.orig_rax = u64::MAX;
-            ptrace::setregs(thread, registers).unwrap();
             self.killed = Some(name);
-            self.failing = Some(thread);
-            self.inside.insert(thread, false);
+            self.prevent(thread);
             return;
         }
         if self.left == 0 {

@@ -1,7 +1,7 @@
 //! Runs whose output is understood: what is known while they run, at their end, and after a restart. Their agents are scripts.
 
 use super::stage::{Stage, wait_until};
-use agency::config::Profile;
+use agency::config::{Price, Profile};
 use agency::model::{Access, Outcome, RunEnd};
 use agency::run::{Executor, HeldState, RunSpec, history};
 use std::time::Duration;
@@ -236,4 +236,23 @@ async fn the_last_message_of_one_that_may_not_write_comes_with_its_end() {
     let ends = [second.end().await, second.end().await];
     let end = ends.iter().find(|end| end.run == reader.spawn.run).unwrap();
     assert_eq!(end.said, wanted);
+}
+
+// covers: SU-13
+#[tokio::test]
+async fn a_price_applies_by_the_model_that_the_cli_names() {
+    let dir = tempdir().unwrap();
+    let mut stage = Stage::new(dir.path());
+    let init = r#"{"type":"init","session_id":"s-1","model":"model-g"}"#;
+    let used = r#"{"type":"result","status":"success","stats":{"input_tokens":2000,"output_tokens":100,"total_tokens":2100}}"#;
+    let said = |model: &str| init.replace("model-g", model);
+    for (model, wanted) in [("model-g", Some(3_000)), ("model-h", None)] {
+        let script = format!("echo '{}'\necho '{used}'", said(model));
+        let mut spec = RunSpec { profile: Some(Profile::Gemini), ..stage.spec(&script) };
+        spec.prices.insert("model-g".to_owned(), Price { input: 1.0, output: 10.0 });
+        let end = stage.play(&spec).await;
+        assert_eq!((cost(&end), end.usage.estimated), (wanted, wanted.is_some()), "{model}");
+    }
+    let runs = history::list(&dir.path().join("runs"));
+    assert!(runs.iter().any(|run| run.model.as_deref() == Some("model-h")), "it is shown");
 }

@@ -60,6 +60,7 @@ impl Stage {
             agent: None,
             model: None,
             price: None,
+            prices: Default::default(),
         }
     }
 

@@ -25,7 +25,7 @@ struct Scene {
 }
 
 /// What the owner has configured.
-#[derive(Deserialize, Clone, Copy, Default)]
+#[derive(Deserialize, Clone, Copy, Default, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 enum House {
     /// Builders `claude-code` and `codex`, the auditor `gemini`, everybody else is a person.
@@ -37,6 +37,8 @@ enum House {
     NoMerge,
     /// A set-up command runs in each new tree.
     SetUp,
+    /// The steps say how the commands on the base commit end.
+    Checked,
     /// The owner has not begun this board here.
     Unknown,
     /// There is no git, only files and people.
@@ -94,6 +96,8 @@ enum Step {
     /// `agency verify` has run; what it found goes to the board.
     Verified(Box<Found>),
     Verb(Verb),
+    /// `agency resume --accept-gate`.
+    Accept(String),
     /// The owner checks out another branch.
     Checkout(String),
     /// Something is under way in the owner's checkout from now on, or nothing any more.
@@ -167,7 +171,7 @@ fn board(limits: Limits) -> Box<dyn agency::protocol::Protocol> {
 impl House {
     fn make(self) -> MakeProtocol {
         match self {
-            Self::Ordinary | Self::Unknown => || board(limits()),
+            Self::Ordinary | Self::Unknown | Self::Checked => || board(limits()),
             Self::OneForBoth => || board(Limits { auditor: "claude-code".to_owned(), ..limits() }),
             Self::NoMerge => || board(Limits { merge: None, ..limits() }),
             Self::Speaking => || board(Limits { answers: Answers::ByMessage, ..limits() }),
@@ -220,9 +224,9 @@ fn check(folder: &Path) {
     let scene: Scene = serde_saphyr::from_str(&text).unwrap_or_else(|e| panic!("{folder:?}: {e}"));
     assert!(!scene.covers.is_empty(), "{folder:?} covers nothing");
     let mut world = stage(&scene, folder);
-    scene.given.iter().for_each(|step| play(&mut world, step));
+    scene.given.iter().for_each(|step| play(&mut world, scene.house, step));
     let (decided, before) = (world.decisions.len(), world.files.clone());
-    scene.when.iter().for_each(|step| play(&mut world, step));
+    scene.when.iter().for_each(|step| play(&mut world, scene.house, step));
     let speaks = |decision: &&Decision| !decision.only_asks();
     let mut shown: Vec<String> =
         world.decisions[decided..].iter().filter(speaks).map(show).collect();
@@ -267,12 +271,27 @@ fn stage(scene: &Scene, folder: &Path) -> World {
     if !matches!(scene.house, House::Unknown) {
         world.look();
         world.command(Verb::Init, &[]);
-        world.settle().unwrap();
+        settle(&mut world, scene.house);
     }
     world
 }
 
-fn play(world: &mut World, step: &Step) {
+/// Until nothing moves. The commands on the base pass, unless the steps say how they end.
+fn settle(world: &mut World, house: House) {
+    world.settle().unwrap();
+    let on_base = |world: &World| alive_in(world, "base").filter(|_| house != House::Checked);
+    while let Some(run) = on_base(world) {
+        world.end_run(&run.run, Outcome::Ok);
+        world.settle().unwrap();
+    }
+}
+
+fn alive_in(world: &World, role: &str) -> Option<Spawn> {
+    let mut spawns = world.runs.values().filter(|run| run.end.is_none()).map(|run| &run.spawn);
+    spawns.find(|spawn| spawn.role == role).cloned()
+}
+
+fn play(world: &mut World, house: House, step: &Step) {
     match step {
         Step::Task(task) => world.write(&task.path(), task.text()),
         Step::Report(answer) => {
@@ -306,6 +325,10 @@ fn play(world: &mut World, step: &Step) {
             world.look();
             world.command(*verb, &[]);
         }
+        Step::Accept(command) => {
+            world.look();
+            world.command(Verb::Resume, &[("accept-gate", command)]);
+        }
         Step::Checkout(branch) => {
             let head = world.heads["main"].clone();
             world.heads.entry(branch.clone()).or_insert(head);
@@ -317,7 +340,7 @@ fn play(world: &mut World, step: &Step) {
         }
         Step::Pass(seconds) => world.pass(Duration::from_secs(*seconds)),
     }
-    world.settle().unwrap();
+    settle(world, house);
 }
 
 /// The run of a task that is alive. A remediation works in its parent's tree.
@@ -399,7 +422,7 @@ fn a_builder_is_told_its_scope_its_checks_and_whose_rules_are_not_its_own() {
         let task = Task { id: id.to_owned(), set, ..Task::default() };
         world.write(&task.path(), task.text());
     }
-    world.settle().unwrap();
+    settle(&mut world, House::Ordinary);
     let prompt = |id: &str| alive(&world, id, Some("builder")).unwrap().prompt;
     for words in [
         "You are the builder of T0001",

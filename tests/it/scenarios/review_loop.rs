@@ -48,6 +48,9 @@ struct Scene {
     planted_after: u32,
     /// What the owner says once everything is quiet: `trust` also takes away what was planted.
     then: Option<Verb>,
+    then_args: std::collections::BTreeMap<String, String>,
+    /// How each gate ends after that.
+    then_gates_end: Vec<Outcome>,
     odd_flag: Option<OddFlag>,
     flag_written: Option<Timestamp>,
     command: Option<SceneCommand>,
@@ -141,6 +144,8 @@ impl Default for Scene {
             planted: None,
             planted_after: 0,
             then: None,
+            then_args: Default::default(),
+            then_gates_end: Vec::new(),
             branch_rewritten: false,
             odd_flag: None,
             flag_written: None,
@@ -200,7 +205,7 @@ fn every_row_and_every_refusal_has_a_folder() {
     let refusals = [
         "LP-03", "LP-04", "LP-05", "LP-06", "LP-07", "LP-08", "LP-10", "LP-11", "LP-19", "LP-20",
         "LP-12", "LP-13", "LP-14", "LP-15", "LP-17", "LP-18", "LP-25", "LP-28", "LP-29", "LP-31",
-        "LP-35", "DM-04", "DM-13", "SU-03", "SU-10", "SU-06", "LP-22", "LP-30", "SE-01",
+        "LP-33", "LP-35", "DM-04", "DM-13", "SU-03", "SU-10", "SU-06", "LP-22", "LP-30", "SE-01",
     ];
     let rows = table::TABLE.iter().map(|row| row.id);
     let missing: Vec<_> = rows.chain(refusals).filter(|id| !words.contains(id)).collect();
@@ -251,8 +256,12 @@ fn check(folder: &Path) {
     }
     if let Some(verb) = scene.then {
         world.planted.take_if(|_| verb == Verb::Trust);
-        world.command(verb, &[]);
+        let args = scene.then_args.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        world.command(verb, &args.collect::<Vec<_>>());
         world.settle().unwrap();
+    }
+    for outcome in &scene.then_gates_end {
+        end_gate(&mut world, &scene, outcome);
     }
     for wait in &scene.later {
         world.pass(Duration::from_secs(wait.trim_end_matches('s').parse().unwrap()));

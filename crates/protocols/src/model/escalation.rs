@@ -69,7 +69,7 @@ impl Escalation {
             summary,
             did: "It was done as asked.".to_owned(),
             wont: "If it was not you, stop the daemon and look at `agency journal`.".to_owned(),
-            resolve: "nothing; `agency escalations` lists it".to_owned(),
+            resolve: "nothing to do".to_owned(),
             options: Vec::new(),
             evidence: Vec::new(),
             everywhere: true,

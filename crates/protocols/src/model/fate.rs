@@ -138,7 +138,7 @@ fn told(words: &str, runner: Runner<'_>) -> Escalation {
         what: format!("{} cannot work because its provider does not serve it.", runner.agent),
         did: "The run was ended and is started again by itself; no try was spent.".to_owned(),
         wont: "We do not count an outage of the provider as a failure of the agent.".to_owned(),
-        resolve: "nothing; you are told when the provider answers again".to_owned(),
+        resolve: "nothing to do; you are told when the provider answers again".to_owned(),
         options: Vec::new(),
         evidence: Vec::new(),
         everywhere: false,

@@ -284,6 +284,12 @@ pub enum Verb {
     /// The repository's own settings, and git's, count as they are now. The shell's matter; a protocol that waited for it
     /// goes on.
     Trust,
+    /// No new run is started until `Unpause`. The shell's matter.
+    Pause,
+    /// Ends a pause. The shell's matter.
+    Unpause,
+    /// The daemon leaves the repository, and its state is deleted. The shell's matter.
+    Forget,
     /// A verb of one protocol's own: the argument `do` names it.
     Do,
 }

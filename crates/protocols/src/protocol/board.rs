@@ -8,6 +8,7 @@ pub mod artifact;
 mod assignees;
 mod auditing;
 mod away;
+mod base;
 mod building;
 pub mod check;
 mod command;
@@ -202,9 +203,8 @@ impl Protocol for Board {
     fn commands(&self) -> Vec<String> {
         let works = self.index.memory.working.iter();
         let works = works.filter_map(|id| self.index.memory.tasks.get(id)?.work.as_ref());
-        let checks = works.filter_map(|work| work.check.as_ref());
         let mut lines: Vec<String> =
-            checks.flat_map(|check| &check.commands).chain(&self.limits.setup).cloned().collect();
+            works.flat_map(|work| &work.dod).chain(&self.limits.setup).cloned().collect();
         lines.sort();
         lines.dedup();
         lines
@@ -242,6 +242,7 @@ impl Protocol for Board {
             "refused": refused,
             "lines": overview::lines(self),
             "warnings": warnings,
+            "accepted_gates": index.memory.base.accepted.keys().collect::<Vec<_>>(),
             "proposals": index.memory.proposals.iter().map(|p| json!({"task": p.task, "text": p.text})).collect::<Vec<_>>(),
         });
         Status { summary, held, detail }

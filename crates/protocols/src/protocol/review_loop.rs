@@ -4,6 +4,7 @@
 
 pub mod audit;
 mod away;
+mod base;
 mod change_request;
 pub mod check;
 mod codebase;
@@ -166,6 +167,7 @@ impl Protocol for ReviewLoop {
             "rejections": memory.refusals.in_a_row, "last_rejection": memory.refusals.last,
         });
         detail["gates"] = json!(gates::gates(self));
+        detail["accepted_gates"] = json!(base::accepted(self));
         detail["away"] = json!(memory.away.as_ref().map(|cause| &cause.subject));
         Status { summary, held, detail }
     }

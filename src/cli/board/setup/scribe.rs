@@ -8,7 +8,8 @@ use crate::protocol::board::adapters::{self, Tool};
 use crate::protocol::board::manifest::Manifest;
 use crate::protocol::board::profile::Profile;
 use crate::protocol::board::region::{self, Comments};
-use crate::protocol::board::scaffold::{self, Existing, Part};
+use crate::protocol::board::scaffold::{self, Existing, Part, Planned};
+use crate::protocol::board::state;
 use crate::read;
 use crate::store::{self, Edited};
 use std::path::Path;
@@ -60,9 +61,12 @@ impl<'a> Scribe<'a> {
 
     fn all(&mut self, order: &Order<'_>) -> anyhow::Result<()> {
         for planned in scaffold::files(order.manifest, order.profile, order.parts) {
-            let kept = order.existing == Existing::Keep;
-            let existing = if kept { Existing::Keep } else { planned.existing };
-            self.write(&planned.path, &planned.text, existing)?;
+            self.plan(&planned, order)?;
+        }
+        if order.existing == Existing::Regenerate {
+            let header = order.manifest.header();
+            let renew = |old: &str| scaffold::with_header(old, &header);
+            self.edit(state::PATH, |old| Ok(old.map(renew)))?;
         }
         for folder in scaffold::folders(order.manifest, order.parts) {
             self.refuse_link(&folder)?;
@@ -92,6 +96,19 @@ impl<'a> Scribe<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A new file, or our own part of one that is there.
+    fn plan(&mut self, planned: &Planned, order: &Order<'_>) -> anyhow::Result<()> {
+        let (path, header) = (&planned.path, order.manifest.header());
+        self.edit(path, |old| match (old, order.existing) {
+            (None, _) => Ok(Some(planned.text.clone())),
+            (Some(_), Existing::Keep) => Ok(None),
+            (Some(old), Existing::Regenerate) => {
+                let text = planned.onto(old, &header);
+                text.map(Some).map_err(|torn| format!("`{path}`: {torn}"))
+            }
+        })
     }
 
     fn write(&mut self, path: &str, text: &str, existing: Existing) -> anyhow::Result<()> {
@@ -175,19 +192,9 @@ impl<'a> Scribe<'a> {
         Ok(())
     }
 
-    /// The file itself, or the one in this repository that a link names: `CLAUDE.md` is often a link to `AGENTS.md`.
+    /// Where our section goes; a link that leads elsewhere is left alone and told.
     fn place(&mut self, path: &str) -> Option<String> {
-        let at = self.root.join(path);
-        if !at.symlink_metadata().is_ok_and(|meta| meta.is_symlink()) {
-            return Some(path.to_owned());
-        }
-        let real = at.canonicalize().ok().filter(|real| real.is_file());
-        let root = self.root.canonicalize().ok();
-        let inside = real.zip(root).and_then(|(real, root)| {
-            let inside = real.strip_prefix(&root).ok()?.to_str()?.to_owned();
-            let rules = inside.ends_with(".md") || inside.ends_with(".mdc");
-            (rules && !inside.starts_with(".git/")).then_some(inside)
-        });
+        let inside = super::super::rules_file(self.root, path);
         if inside.is_none() {
             self.done.push((path.to_owned(), "a link"));
         }

@@ -142,7 +142,9 @@ pub fn aider_config(old: Option<&str>) -> Result<Option<String>, String> {
         let line_start = text[..last.span.start].rfind('\n').map_or(0, |at| at + 1);
         let lead = &text[line_start..last.span.start];
         let line_end = text[last.span.end..].find('\n').map_or(text.len(), |at| last.span.end + at);
-        return Ok(Some(format!("{}\n{lead}{ours}{}", &text[..line_end], &text[line_end..])));
+        let (before, after) = text.split_at(line_end);
+        let end = if before.ends_with('\r') { "\r" } else { "" };
+        return Ok(Some(format!("{before}\n{lead}{ours}{end}{after}")));
     }
     names.push(ours.to_owned());
     let names: Vec<String> = names.iter().map(|name| quote(name)).collect();

@@ -1,6 +1,7 @@
 //! The verify artifact (spec 2 §11.1, §20.3, §21.5) and the decision record of an override (§20.4). It writes nothing.
 
 use super::names::{TaskId, Zone};
+use super::region;
 use super::risks::RiskCheck;
 use crate::model::{Timestamp, clip};
 use serde::{Deserialize, Serialize};
@@ -212,15 +213,8 @@ impl Decision<'_> {
     pub fn append_to(&self, text: &str) -> String {
         let Override { approver, reason, decision_ref, followup_task, .. } = self.by;
         let (task, reason) = (self.task, clip(reason, 500));
-        let gap = if text.is_empty() || text.ends_with("\n\n") {
-            ""
-        } else if text.ends_with('\n') {
-            "\n"
-        } else {
-            "\n\n"
-        };
-        format!(
-            "{text}{gap}### {decision_ref}: Override {task}: {title}\n\n\
+        let entry = format!(
+            "### {decision_ref}: Override {task}: {title}\n\n\
              **Date:** {date}\n**Status:** Accepted\n**Override Type:** {kind}\n\n\
              **Context:**\n{reason}\nVerify said: {failed}.\n\n\
              **Decision:**\nApproved {task} although {although}.\n\n\
@@ -234,6 +228,8 @@ impl Decision<'_> {
             failed = clip(self.failed, 200),
             risk = self.risk,
             approver = clip(approver, 120),
-        )
+        );
+        let entry = entry.replace('\n', region::newline_of(text));
+        format!("{text}{}{entry}", region::gap(text))
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn unknown(it: &Board, _: Now) -> Option<Decision> {
     let mut decision = it.builder();
     let known = |name: &str| is_known(it, name) || !it.index.people.contains_key(name);
     if told.keys().any(|key| key.strip_prefix(ABOUT).is_some_and(known)) {
-        tell::over(it, &mut decision, |key| key.strip_prefix(ABOUT).is_some_and(known));
+        tell::over(it, &mut decision, "AG-37", |key| key.strip_prefix(ABOUT).is_some_and(known));
         return Some(decision.finish());
     }
     let mut people = it.index.people.iter();

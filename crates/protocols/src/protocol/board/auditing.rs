@@ -53,7 +53,7 @@ fn tell_maker(step: &Step<'_>, decision: &mut Builder, auditor: &Seat) {
     let builder = step.seat();
     let Some(maker) = step.it.limits.same_maker(auditor, &builder) else {
         let pair = format!(" audits {builder}");
-        return tell::over(step.it, decision, |about| about.ends_with(&pair));
+        return tell::over(step.it, decision, "AG-10", |about| about.ends_with(&pair));
     };
     let text = format!(
         "auditor `{auditor}` and builder `{builder}` are both {maker}: the audit is worth less than one by another maker's agent"

@@ -206,7 +206,7 @@ impl Checker<'_> {
 
     /// AG-11: an artifact that would allow DONE, and that we did not write.
     fn forged(&self, task: &TaskId, file: &str, found: &artifact::Artifact) -> Option<String> {
-        let journal = self.journal.filter(|journal| journal.stands.contains_key(task))?;
+        let journal = self.journal?;
         let adopted = !journal.artifacts.keys().any(|path| path.contains(task.as_str()))
             && journal.stands.get(task) == Some(&Status::Done);
         let bytes = self.files.get(file)?;

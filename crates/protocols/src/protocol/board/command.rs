@@ -8,7 +8,7 @@ use super::names::TaskId;
 use super::state::{self, State};
 use super::table::{Actor, Status, find};
 use super::task::Task;
-use super::{Board, hand, judge, remedy, risks};
+use super::{Board, base, hand, judge, remedy, risks, tamper};
 use crate::model::{
     Answer, Builder, Bytes, Command, CommitId, Decision, Effect, Fact, Now, Query, RelPath,
     TreeRef, Verb, clip,
@@ -29,11 +29,16 @@ pub(super) fn answer(it: &Board, now: Now) -> Option<Decision> {
     let outcome = match command.verb {
         Verb::Init => init(it, now),
         Verb::Adopt => adopt(it, now),
-        Verb::Resume => resume(it),
+        Verb::Resume => resume(it, command),
         Verb::Do => own(it, command, now),
-        Verb::Restore | Verb::Inject | Verb::Stop | Verb::Trust | Verb::Ack => {
-            Outcome::No("that is not the board's to do".to_owned())
-        }
+        Verb::Restore
+        | Verb::Inject
+        | Verb::Stop
+        | Verb::Trust
+        | Verb::Ack
+        | Verb::Pause
+        | Verb::Unpause
+        | Verb::Forget => Outcome::No("that is not the board's to do".to_owned()),
     };
     let (mut decision, answer) = match outcome {
         Outcome::First(decision) => return Some(decision),
@@ -117,7 +122,7 @@ fn take_over(it: &Board, decision: &mut Builder, now: Now) {
     decision.remember("epoch", index.memory.epoch + 1);
 }
 
-fn resume(it: &Board) -> Outcome {
+fn resume(it: &Board, command: &Command) -> Outcome {
     let memory = &it.index.memory;
     if let Some(hold) = memory.holds.iter().find(|hold| hold.way_out == WayOut::Adopt) {
         return Outcome::No(format!("{}; `agency adopt` ends this", hold.summary));
@@ -126,14 +131,18 @@ fn resume(it: &Board) -> Outcome {
         return Outcome::No("the board is not held".to_owned());
     }
     let mut decision = it.builder();
+    let accepted = match base::resumed(it, &mut decision, command) {
+        Ok(accepted) => accepted.map(|accepted| format!("; {accepted}")).unwrap_or_default(),
+        Err(why) => return Outcome::No(why),
+    };
     for hold in &memory.holds {
         let how = "the owner resumed".to_owned();
         decision.effect(Effect::Resolve { cause: hold.cause.clone(), how });
     }
     decision.forget("holds");
     decision.remember("epoch", memory.epoch + 1);
-    decision.announce("resume", "the owner lets the board go on");
-    Outcome::Done(decision, "the owner resumed".to_owned())
+    decision.announce("resume", &format!("the owner lets the board go on{accepted}"));
+    Outcome::Done(decision, format!("the owner resumed{accepted}"))
 }
 
 /// The board's own verbs, all about one task.
@@ -145,6 +154,9 @@ fn own(it: &Board, command: &Command, now: Now) -> Outcome {
     }
     if let Some(why) = it.is_frozen() {
         return Outcome::No(why);
+    }
+    if command.arg("do") == Some("listed") {
+        return listed(it, now);
     }
     let Some(id) = command.arg("task").and_then(TaskId::parse) else {
         let found = clip(command.arg("task").unwrap_or_default(), 40);
@@ -184,6 +196,17 @@ fn own(it: &Board, command: &Command, now: Now) -> Outcome {
         Some(other) => Outcome::No(format!("the board has no verb `{}`", clip(other, 40))),
         None => Outcome::No("which verb?".to_owned()),
     }
+}
+
+/// AG-38: tasks were added; STATE.md and TASK_BOARD.md say so.
+fn listed(it: &Board, now: Now) -> Outcome {
+    if tamper::is_foreign(it) {
+        let what = "was changed by something other than `agency`; the daemon puts it right";
+        return Outcome::No(format!("`{}` {what} (AG-15)", state::PATH));
+    }
+    let mut decision = it.builder();
+    Moves::new(it, now).into(&mut decision, None);
+    Outcome::Done(decision, "the board is up to date".to_owned())
 }
 
 fn is_over(it: &Board, id: &TaskId) -> bool {

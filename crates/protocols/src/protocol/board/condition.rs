@@ -4,7 +4,7 @@
 use super::memory::{Hold, Known, Stage, WayOut, Work as TaskWork};
 use super::names::TaskId;
 use super::table::Status;
-use super::{Board, away, manifest};
+use super::{Board, away, base, manifest};
 use crate::model::{Condition, LiveRun, Moment, Now, TreeRef, Work, clip, clock_time};
 
 /// How many reasons are named.
@@ -27,6 +27,9 @@ pub(super) fn condition(it: &Board, now: Now) -> Condition {
     }
     if let Some(run) = alive(it) {
         return Condition::Working(Work::Run(run));
+    }
+    if let Some(doing) = base::doing(it) {
+        return Condition::step(doing);
     }
     if let Some(effect) = it.index.busy_with() {
         return Condition::doing(effect);
@@ -65,7 +68,8 @@ fn works(it: &Board) -> impl Iterator<Item = (&TaskId, &Known, &TaskWork)> {
 
 /// The first run; the others are counted.
 fn alive(it: &Board) -> Option<LiveRun> {
-    let mut runs = works(it).filter_map(|(id, _, work)| Some((id, work, work.run.clone()?)));
+    let runs = works(it).filter(|(.., work)| work.checking.is_none());
+    let mut runs = runs.filter_map(|(id, _, work)| Some((id, work, work.run.clone()?)));
     let (id, work, run) = runs.next()?;
     let others = runs.count();
     Some(LiveRun {
@@ -83,7 +87,7 @@ pub(super) fn who(it: &Board, id: &TaskId, stage: Stage) -> String {
     match stage {
         Stage::Audit | Stage::Audited => it.limits.auditor.clone(),
         Stage::Setup => "the set-up".to_owned(),
-        Stage::Verify | Stage::Verified => "the verify".to_owned(),
+        Stage::Base | Stage::Verify | Stage::Verified => "the verify".to_owned(),
         Stage::Prepare
         | Stage::Build
         | Stage::Remedy

@@ -3,7 +3,9 @@
 use super::memory::WayOut;
 use super::tell::{self, Reason};
 use super::{Board, assignees, away, command, condition, judge, manifest, record, tamper, work};
-use crate::model::{Builder, Deadline, Decision, Effect, Fact, FileState, Now, Query, Severity};
+use crate::model::{
+    Builder, Deadline, Decision, Effect, Fact, FileState, Now, Query, Rejection, Severity,
+};
 
 pub(super) fn decide(it: &Board, now: Now) -> Decision {
     if it.index.is_busy() {
@@ -72,7 +74,8 @@ fn frozen(it: &Board, _: Now) -> Option<Decision> {
             let first = problems.first().map(ToString::to_string).unwrap_or_default();
             let mut reason =
                 Reason::new("AG-26", digest.short(), format!("the board is frozen: {first}"));
-            reason.what = format!("`{}` cannot be worked by.", manifest::PATH);
+            let gist = problems.first().map(Rejection::gist).unwrap_or_default();
+            reason.what = format!("`{}` cannot be read: {gist}", manifest::PATH);
             reason.resolve = "put the file right; the board goes on by itself".to_owned();
             reason.evidence = problems.iter().map(ToString::to_string).collect();
             let cause = tell::tell(it, &mut decision, Severity::Critical, reason);

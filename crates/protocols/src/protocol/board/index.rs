@@ -239,7 +239,10 @@ impl Index {
             if let Effect::Reply { command, .. } = &keyed.effect {
                 self.commands.retain(|known| known.id != *command);
             } else if let Effect::Spawn(spawn) = &keyed.effect {
-                self.granted.remove(&spawn.tree);
+                // A command line of the owner's takes no place: the agent after it has that.
+                if spawn.command.is_none() {
+                    self.granted.remove(&spawn.tree);
+                }
             } else if let Effect::Release { tree } = &keyed.effect {
                 self.granted.remove(tree);
             }

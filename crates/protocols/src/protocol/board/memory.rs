@@ -46,8 +46,29 @@ pub(super) struct Memory {
     pub(super) proposals: Vec<Proposal>,
     /// What is to be committed of our own files.
     pub(super) record: Record,
+    /// What the DoD's commands said of base commits (AG-40).
+    pub(super) base: Base,
     /// Rises with each `resume`, so that a cause that comes back is a new one.
     pub(super) epoch: u64,
+}
+
+/// What the DoD's commands said before builders worked (AG-40). Each merge is verified, so that a command that passed once is not
+/// run on later bases again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Base {
+    pub(super) passed: BTreeSet<String>,
+    pub(super) red: Vec<Red>,
+    /// Failing commands that the owner accepted, each with its exit code.
+    pub(super) accepted: BTreeMap<String, i32>,
+}
+
+/// A command that failed on a base commit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Red {
+    pub(super) commit: CommitId,
+    pub(super) ran: Ran,
+    /// The end of its output.
+    pub(super) output: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,6 +135,8 @@ pub(super) enum Stage {
     Prepare,
     /// The owner's set-up commands run in it.
     Setup,
+    /// The DoD's commands are to pass on the commit that it begins from (AG-40).
+    Base,
     /// Its builder is to work, or works.
     Build,
     /// What was found is to become a subtask for its builder.
@@ -159,6 +182,12 @@ pub(super) struct Work {
     pub(super) last: String,
     /// Set-up commands that have run in its tree.
     pub(super) setup: usize,
+    /// The DoD's command that runs on the base (AG-40).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) checking: Option<String>,
+    /// The DoD's commands, which its builder may run (SU-12).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) dod: Vec<String>,
     /// The tree when the first builder began.
     pub(super) start: Option<TreeId>,
     /// The tree that was judged, and that the auditor saw.
@@ -272,6 +301,8 @@ impl Work {
             refused: None,
             last: String::new(),
             setup: 0,
+            checking: None,
+            dod: Vec::new(),
             start: None,
             judged: None,
             head: None,
@@ -296,7 +327,7 @@ impl Work {
 impl Work {
     /// In the owner's own tree, which is ready as it is.
     pub(super) fn in_main(id: &TaskId, base: CommitId) -> Self {
-        Self { shared: true, stage: Stage::Build, ..Self::new(id, base) }
+        Self { shared: true, stage: Stage::Base, ..Self::new(id, base) }
     }
 
     /// The owner wants another audit of what is there.
@@ -432,6 +463,7 @@ impl Memory {
             ("suspect", _) => self.suspect = read(value),
             ("proposals", _) => self.proposals = read(value).unwrap_or_default(),
             ("told", _) => self.told = read(value).unwrap_or_default(),
+            ("base", _) => self.base = read(value).unwrap_or_default(),
             ("record", _) => self.record = read(value).unwrap_or_default(),
             ("epoch", _) => self.epoch = read(value).unwrap_or_default(),
             ("task", id) => {

@@ -44,6 +44,9 @@ fn working(it: &Board, id: &TaskId, known: &Known, work: &Work) -> String {
     let who = who(it, id, work.stage);
     match work.stage {
         Stage::Owner => format!("{id} {status}: waits for you: {}", clip(&known.reason, 160)),
+        Stage::Base => {
+            format!("{id} {status}: the DoD is checked before its builder, since {since}")
+        }
         Stage::Prepare | Stage::Setup | Stage::Build | Stage::Built | Stage::Remedy => {
             format!("{id} {status}: {who} builds it, since {since}")
         }

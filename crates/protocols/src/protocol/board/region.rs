@@ -35,19 +35,30 @@ pub fn place(
     let Some(old) = old.filter(|old| !old.is_empty()) else {
         return Ok(format!("{head}{region}\n"));
     };
+    let newline = newline_of(old);
+    let region = region.replace('\n', newline);
     match span(old, begin, end)? {
         Some((start, stop)) => Ok(format!("{}{region}{}", &old[..start], &old[stop..])),
-        None => {
-            let gap = if old.ends_with("\n\n") {
-                ""
-            } else if old.ends_with('\n') {
-                "\n"
-            } else {
-                "\n\n"
-            };
-            Ok(format!("{old}{gap}{region}\n"))
-        }
+        None => Ok(format!("{old}{}{region}{newline}", gap(old))),
     }
+}
+
+/// How this text ends its lines.
+pub fn newline_of(text: &str) -> &'static str {
+    if text.contains("\r\n") { "\r\n" } else { "\n" }
+}
+
+/// The line ends between this text and a paragraph that is appended to it.
+pub fn gap(text: &str) -> String {
+    let lines = text.replace("\r\n", "\n");
+    let missing = if lines.is_empty() || lines.ends_with("\n\n") {
+        0
+    } else if lines.ends_with('\n') {
+        1
+    } else {
+        2
+    };
+    newline_of(text).repeat(missing)
 }
 
 /// The block that lies in the file now.
@@ -84,12 +95,15 @@ mod tests {
     #[test]
     fn our_block_is_replaced_and_everything_around_it_stays() {
         let first = place(Some("# Mine\r\ntext"), "", "one", Comments::Markdown).unwrap();
-        assert!(first.starts_with("# Mine\r\ntext\n\n<!-- agency:begin -->\none\n"), "{first}");
+        assert!(
+            first.starts_with("# Mine\r\ntext\r\n\r\n<!-- agency:begin -->\r\none\r\n"),
+            "{first}"
+        );
         let after = format!("{first}\nmore of mine\n");
         let second = place(Some(&after), "", "two\nlines", Comments::Markdown).unwrap();
-        assert_eq!(second, after.replace("one", "two\nlines"));
+        assert_eq!(second, after.replace("one", "two\r\nlines"), "a CRLF file stays CRLF");
         assert_eq!(place(Some(&second), "", "two\nlines", Comments::Markdown).unwrap(), second);
-        assert_eq!(find(&second, Comments::Markdown), Some("\ntwo\nlines\n"));
+        assert_eq!(find(&second, Comments::Markdown), Some("\r\ntwo\r\nlines\r\n"));
     }
 
     #[test]

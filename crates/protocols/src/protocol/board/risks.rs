@@ -1,6 +1,7 @@
 //! `RISKS.md` (spec 2 §21): the register read, and what a task's risks mean for DONE. It reads no file itself.
 
 use super::names::TaskId;
+use super::region;
 use super::task::Priority;
 use crate::model::clip;
 use serde::{Deserialize, Serialize};
@@ -183,17 +184,12 @@ fn block(check: &mut RiskCheck, id: &str, reason: String) {
 pub fn append(text: &str, title: &str, task: &TaskId) -> (String, String) {
     let highest = parse(text).iter().filter_map(|risk| risk.id[2..].parse::<u64>().ok()).max();
     let id = format!("R-{:03}", highest.unwrap_or(0) + 1);
-    let gap = if text.is_empty() || text.ends_with("\n\n") {
-        ""
-    } else if text.ends_with('\n') {
-        "\n"
-    } else {
-        "\n\n"
-    };
+    let gap = region::gap(text);
     let entry = format!(
         "### {id}: {}\n**Priority:** P2 (Medium)\n**Status:** OPEN\n**Linked Tasks:** {task}\n",
         clip(title, 160)
     );
+    let entry = entry.replace('\n', region::newline_of(text));
     (id, format!("{text}{gap}{entry}"))
 }
 

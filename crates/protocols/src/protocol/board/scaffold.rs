@@ -3,6 +3,7 @@
 use super::adapters::builder_contract;
 use super::manifest::{self, Manifest};
 use super::profile::{self, Profile};
+use super::region::{self, Comments, Torn};
 use super::state::{self, Column};
 use super::table::Status;
 
@@ -50,62 +51,116 @@ impl Part {
     }
 }
 
-/// What becomes of a file that is there already.
+/// What becomes of generated files that are there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// It is people's by now.
     Keep,
-    /// It is generated; a new generation replaces it.
+    /// Our own part is written anew; text that people added stays (AG-39).
     Regenerate,
+}
+
+/// Which part of a generated file is ours when it is written anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ours {
+    Nothing,
+    /// The header line: it follows the manifest. The rest is people's.
+    Header,
+    /// The block between the markers.
+    Region,
+    /// The fields of the manifest that we know.
+    Fields,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
     pub path: String,
     pub text: String,
-    pub existing: Existing,
+    pub ours: Ours,
+}
+
+impl Planned {
+    /// The file that lies there with our part of it written anew.
+    pub fn onto(&self, old: &str, header: &str) -> Result<String, Torn> {
+        match self.ours {
+            Ours::Nothing => Ok(old.to_owned()),
+            Ours::Header => Ok(with_header(old, header)),
+            Ours::Region => self.region_in(old, header),
+            Ours::Fields => Ok(manifest::with_other_fields(&self.text, old)),
+        }
+    }
+
+    fn region_in(&self, old: &str, header: &str) -> Result<String, Torn> {
+        let block = region::find(&self.text, Comments::Markdown).unwrap_or_default().trim_start();
+        // An earlier version wrote this file without markers.
+        if old.contains(manifest::GENERATED) && region::find(old, Comments::Markdown).is_none() {
+            let renewed = with_header(old, header);
+            return Ok(if renewed.trim_end() == block.trim_end() {
+                self.text.clone()
+            } else {
+                renewed
+            });
+        }
+        region::place(Some(old), "", block, Comments::Markdown)
+    }
+}
+
+/// The same text with the header line of this manifest, where it has one of ours.
+pub fn with_header(old: &str, header: &str) -> String {
+    const LAST: &str = "license_mode=";
+    let line = old.find(manifest::GENERATED).map(|start| (start, &old[start..]));
+    let end = line.and_then(|(start, rest)| {
+        let line = rest.lines().next().unwrap_or_default();
+        let word = line.find(LAST)? + LAST.len();
+        let letters = line[word..].bytes().take_while(u8::is_ascii_alphabetic).count();
+        Some((start, start + word + letters))
+    });
+    match end {
+        Some((start, end)) => format!("{}{header}{}", &old[..start], &old[end..]),
+        None => old.to_owned(),
+    }
 }
 
 /// The files of these parts. STATE.md is not among them: the board writes it itself; so it does TASK_BOARD.md once there are tasks.
 pub fn files(manifest: &Manifest, detected: Option<&Profile>, parts: &[Part]) -> Vec<Planned> {
     let header = manifest.header();
     let mut files = Vec::new();
-    let mut add = |path: &str, text: String, existing: Existing| {
-        files.push(Planned { path: path.to_owned(), text, existing });
+    let mut add = |path: &str, text: String, ours: Ours| {
+        files.push(Planned { path: path.to_owned(), text, ours });
     };
     let comment = format!("<!-- {header} -->");
     for part in parts {
         match part {
             Part::Core => {
-                add(manifest::PATH, manifest.render(), Existing::Regenerate);
+                add(manifest::PATH, manifest.render(), Ours::Fields);
                 // Git keeps no empty folder, and a clone needs both.
                 for folder in ["inbox", "outbox"] {
-                    add(&format!(".kodingx/{folder}/.gitkeep"), String::new(), Existing::Keep);
+                    add(&format!(".kodingx/{folder}/.gitkeep"), String::new(), Ours::Nothing);
                 }
             }
             Part::Docs => {
-                add(".kodingx/PROTOCOL.md", protocol(&comment), Existing::Regenerate);
-                add(state::BOARD, empty_board(manifest), Existing::Keep);
+                let text = region::place(None, "", &protocol(&comment), Comments::Markdown);
+                add(".kodingx/PROTOCOL.md", text.unwrap_or_default(), Ours::Region);
+                add(state::BOARD, empty_board(manifest), Ours::Header);
             }
-            Part::Risks => add(super::risks::PATH, risks(&comment), Existing::Keep),
-            Part::Decisions => add(super::artifact::DECISIONS, decisions(&comment), Existing::Keep),
+            Part::Risks => add(super::risks::PATH, risks(&comment), Ours::Header),
+            Part::Decisions => add(super::artifact::DECISIONS, decisions(&comment), Ours::Header),
             Part::DodProfiles => {
                 for profile in detected.into_iter().cloned().chain([profile::generic()]) {
                     let path = format!("{}/{}.yml", profile::FOLDER, profile.name);
-                    add(&path, profile.render(&header), Existing::Keep);
+                    add(&path, profile.render(&header), Ours::Header);
                 }
             }
             Part::Verify => {}
             Part::Agents => {
                 for agent in &manifest.builders {
                     let path = format!(".kodingx/agents/{agent}.md");
-                    add(&path, builder_contract(agent, &header), Existing::Keep);
+                    add(&path, builder_contract(agent, &header), Ours::Header);
                 }
             }
             Part::Templates => {
-                add(".kodingx/templates/task.md", task(&comment), Existing::Regenerate);
-                add(".kodingx/templates/report.md", report(&comment), Existing::Regenerate);
-                add(".kodingx/templates/audit.md", audit(&comment), Existing::Regenerate);
+                add(".kodingx/templates/task.md", task(&comment), Ours::Header);
+                add(".kodingx/templates/report.md", report(&comment), Ours::Header);
+                add(".kodingx/templates/audit.md", audit(&comment), Ours::Header);
             }
         }
     }
@@ -233,7 +288,7 @@ changes:
   files_modified: []
 commands_run: []
 verification:
-  dod_passed: true
+  dod_passed: # true or false: did the checks pass?
 risks: []
 ---
 
@@ -267,6 +322,9 @@ jobs:
     runs-on: ubuntu-latest
     steps:
       - uses: actions/checkout@v4
+      # The repository variable AGENCY_SOURCE is the git URL of agency's source.
+      - name: Install agency
+        run: cargo install --locked --git \"${{{{ vars.AGENCY_SOURCE }}}}\" agency
       - name: Does the board keep its rules?
         run: agency check
 "

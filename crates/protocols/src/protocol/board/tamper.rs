@@ -47,6 +47,11 @@ fn forged(it: &Board) -> Option<Found<'_>> {
     it.index.forged.first().map(Found::Done)
 }
 
+/// The frontmatter of STATE.md is not the one that we wrote.
+pub(super) fn is_foreign(it: &Board) -> bool {
+    foreign(it).is_some()
+}
+
 fn foreign(it: &Board) -> Option<Found<'_>> {
     let ours = it.index.memory.state.as_ref()?;
     match it.index.file(state::PATH)? {

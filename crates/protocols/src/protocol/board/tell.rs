@@ -3,6 +3,7 @@
 use super::Board;
 use super::memory::{Hold, WayOut};
 use crate::model::{Builder, Cause, Effect, Escalation, RuleId, Severity, clip};
+use std::collections::BTreeMap;
 
 /// A reason to speak.
 pub(super) struct Reason {
@@ -25,7 +26,7 @@ impl Reason {
             summary,
             did: "Nothing was started and nothing was thrown away.".to_owned(),
             wont: "We do not go on with it by ourselves.".to_owned(),
-            resolve: "nothing to do; `agency ack` with its id closes it".to_owned(),
+            resolve: "nothing to do".to_owned(),
             evidence: Vec::new(),
         }
     }
@@ -108,17 +109,26 @@ pub(super) fn once(
     }
     told.insert(about.to_owned(), text.to_owned());
     decision.remember("told", told);
-    let mut reason = Reason::new(rule, format!("{about}: {}", clip(text, 120)), text.to_owned());
+    let mut reason = Reason::new(rule, subject(about, text), text.to_owned());
     reason.did = "The work goes on; this is said once.".to_owned();
     reason.wont = "We do not count it as checked.".to_owned();
     tell(it, decision, Severity::Notice, reason);
 }
 
-/// What was said once and is so no more is shown no more.
-pub(super) fn over(it: &Board, decision: &mut Builder, is_over: impl Fn(&str) -> bool) {
-    let mut told = it.index.memory.told.clone();
-    told.retain(|about, _| !is_over(about));
-    if told.len() < it.index.memory.told.len() {
-        decision.remember("told", told);
+fn subject(about: &str, text: &str) -> String {
+    format!("{about}: {}", clip(text, 120))
+}
+
+/// What was said once and is so no more is shown no more, and its notice ends.
+pub(super) fn over(it: &Board, decision: &mut Builder, rule: &str, is_over: impl Fn(&str) -> bool) {
+    let (ended, told): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        it.index.memory.told.clone().into_iter().partition(|(about, _)| is_over(about));
+    if ended.is_empty() {
+        return;
+    }
+    decision.remember("told", told);
+    for (about, text) in &ended {
+        let cause = cause(it, rule, &subject(about, text));
+        decision.effect(Effect::Resolve { cause, how: "this is so no more".to_owned() });
     }
 }

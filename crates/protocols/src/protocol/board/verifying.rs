@@ -18,10 +18,10 @@ use crate::model::{
 /// What of a failed command's output its builder sees.
 const TAIL_MAX: usize = 4000;
 
-/// The next set-up command of the owner's in the task's tree; after the last one the builder begins.
+/// The next set-up command of the owner's in the task's tree; after the last one the DoD runs on the base.
 pub(super) fn setup(step: &Step<'_>) -> Decision {
     let Some(line) = step.it.limits.setup.get(step.work.setup) else {
-        return step.to(Stage::Build);
+        return step.to(Stage::Base);
     };
     if step.work.tries > 2 {
         return step.give_up(
@@ -36,7 +36,7 @@ pub(super) fn setup(step: &Step<'_>) -> Decision {
     decision.finish()
 }
 
-fn command(step: &Step<'_>, line: &str) -> CommandLine {
+pub(super) fn command(step: &Step<'_>, line: &str) -> CommandLine {
     CommandLine { line: line.to_owned(), timeout_s: step.it.limits.verify_timeout.as_secs().max(1) }
 }
 
@@ -347,9 +347,7 @@ pub(super) fn note(work: &mut Work, end: &RunEnd) {
         end.exit_code.filter(|code| *code != 0).unwrap_or(NOT_RUN)
     };
     if code != 0 {
-        let from = end.tail.len().saturating_sub(TAIL_MAX);
-        let from = (from..end.tail.len()).find(|at| end.tail.is_char_boundary(*at)).unwrap_or(0);
-        check.output = end.tail[from..].to_owned();
+        check.output = tail(&end.tail);
     }
     if check.setup < check.setups {
         check.setup += 1;
@@ -360,6 +358,13 @@ pub(super) fn note(work: &mut Work, end: &RunEnd) {
     }
     let cmd = check.commands.get(check.ran.len()).cloned().unwrap_or_default();
     check.ran.push(Ran { cmd, exit_code: code, duration_ms: 0 });
+}
+
+/// The end of a command's output.
+pub(super) fn tail(text: &str) -> String {
+    let from = text.len().saturating_sub(TAIL_MAX);
+    let from = (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    text[from..].to_owned()
 }
 
 /// All commands have run: the artifact, then the merge, or back to the builder with the reasons.
@@ -382,8 +387,14 @@ pub(super) fn finish(step: &Step<'_>) -> Option<Decision> {
 }
 
 pub(super) fn artifact_of(step: &Step<'_>, check: &Check) -> Artifact {
+    let base = &step.it.index.memory.base;
+    let accepted = check.ran.iter().filter(|ran| ran.exit_code != 0 && base.allows(ran));
+    let accepted = accepted.map(|ran| {
+        format!("{}, as the owner accepted before the first builder (AG-40)", ran.words())
+    });
+    let notes = check.notes.iter().cloned().chain(accepted).collect();
     let passed = !check.ran.is_empty()
-        && check.ran.iter().all(|ran| ran.exit_code == 0)
+        && check.ran.iter().all(|ran| base.allows(ran))
         && check.risks.blocking_risks.is_empty();
     let linked = !check.risks.linked_risks.is_empty();
     Artifact {
@@ -396,7 +407,7 @@ pub(super) fn artifact_of(step: &Step<'_>, check: &Check) -> Artifact {
         risk_check: linked.then(|| check.risks.clone()),
         weakened: check.weakened.clone(),
         commands: check.ran.clone(),
-        notes: check.notes.clone(),
+        notes,
         tree: check.merge.as_ref().map(|merge| merge.tree.as_str().to_owned()),
     }
 }
@@ -407,7 +418,8 @@ pub(super) fn refused(
     artifact: &Artifact,
     objection: &str,
 ) -> Decision {
-    let failed = check.ran.iter().find(|ran| ran.exit_code != 0);
+    let base = &step.it.index.memory.base;
+    let failed = check.ran.iter().find(|ran| !base.allows(ran));
     match failed {
         Some(ran) => {
             let reason = format!("{}:\n{}", ran.words(), check.output);

@@ -7,7 +7,7 @@ use super::moves::Moves;
 use super::names::{PLAYWRIGHT, Place, TaskId, seat};
 use super::table::Status;
 use super::tell::{self, Reason};
-use super::{auditing, building, hand, playwright, record, remedy, shared, verifying};
+use super::{auditing, base, building, hand, playwright, record, remedy, shared, verifying};
 use crate::model::{
     Access, Builder, CommandLine, CommitId, Deadline, Decision, Effect, Event, Fact, FailureKind,
     Fate, Moment, NewWorktree, Now, Outage, Outcome, Query, RelPath, RunEnd, RunId, Runner, Seat,
@@ -76,7 +76,7 @@ fn begin(it: &Board, now: Now) -> Option<Decision> {
     };
     let task = it.index.task(id)?;
     let mut decision = it.builder();
-    tell::over(it, &mut decision, |about| about == UNCOMMITTED);
+    tell::over(it, &mut decision, "AG-40", |about| about == UNCOMMITTED);
     let mut moves = Moves::new(it, now);
     let known = moves.to(id, Status::InProgress, "its builder begins");
     known.scope = Some(task.scope.clone());
@@ -118,7 +118,7 @@ fn uncommitted(it: &Board) -> Option<Decision> {
         Err(ask) => return Some(*ask),
     };
     let text = format!(
-        "{id} does not start: the DoD profile `{name}` that you see is not the committed one; commit `.kodingx/`"
+        "{id} does not start: the DoD profile `{name}` that you see is not the committed one. Commit it: git add .kodingx && git commit -m 'The board' (AG-40)"
     );
     let mut decision = it.builder();
     tell::once(it, &mut decision, "AG-40", UNCOMMITTED, &text);
@@ -164,6 +164,7 @@ impl<'a> Step<'a> {
         match self.work.stage {
             Stage::Prepare => Some(self.prepare()),
             Stage::Setup => Some(verifying::setup(self)),
+            Stage::Base => base::check(self),
             Stage::Build if self.is_command() => Some(playwright::start(self)),
             Stage::Build => building::start(self),
             Stage::Remedy => Some(remedy::make(self)),
@@ -347,11 +348,12 @@ impl<'a> Step<'a> {
     /// A run has ended: what it means is the next step's matter, except that a lost or failed one may be tried again.
     fn note_end(&self, end: &RunEnd) -> Option<Decision> {
         let mut decision = self.it.builder();
-        let mut work = Work { run: None, ..self.work.clone() };
+        let mut work = Work { run: None, checking: None, ..self.work.clone() };
         match self.work.stage {
             Stage::Verify => verifying::note(&mut work, end),
             Stage::Setup if end.outcome == Outcome::Ok => work.setup += 1,
             Stage::Setup => work.tries += 1,
+            Stage::Base => base::note(self, &mut decision, end),
             Stage::Build if self.is_command() => playwright::note(self, &mut work, end),
             Stage::Build => work.stage = Stage::Built,
             Stage::Audit => auditing::note(&mut work, end),
@@ -383,6 +385,7 @@ impl<'a> Step<'a> {
             Stage::Build
             | Stage::Prepare
             | Stage::Setup
+            | Stage::Base
             | Stage::Remedy
             | Stage::Built
             | Stage::Audited
@@ -507,6 +510,10 @@ impl<'a> Step<'a> {
     pub(super) fn failed(&self, effect: &Effect, kind: FailureKind, said: &str) -> Decision {
         match (effect, kind) {
             (Effect::Create { .. }, _) => remedy::failed(self, kind, said),
+            // Nothing runs in a tree that was not made.
+            (Effect::Worktree(wanted), _) if wanted.name == self.work.tree => {
+                self.again(Stage::Prepare, &format!("{} failed: {said}", effect.doing()))
+            }
             (Effect::Commit(_), FailureKind::Moved) if self.work.shared => self.to(Stage::Plan),
             (Effect::Merge(_), FailureKind::Moved) => self.to(Stage::Plan),
             (Effect::Merge(_), FailureKind::Busy) => {

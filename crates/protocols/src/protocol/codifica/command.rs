@@ -14,9 +14,14 @@ pub(super) fn answer(it: &Codifica, _: Now) -> Option<Decision> {
         Verb::Resume => resume(it, &mut decision),
         Verb::Stop => stop(it, &mut decision, command),
         Verb::Trust => trust(it, &mut decision),
-        Verb::Init | Verb::Restore | Verb::Inject | Verb::Ack | Verb::Do => {
-            no("Codifica has no such verb; `agency work --help` lists what it has")
-        }
+        Verb::Init
+        | Verb::Restore
+        | Verb::Inject
+        | Verb::Ack
+        | Verb::Pause
+        | Verb::Unpause
+        | Verb::Forget
+        | Verb::Do => no("Codifica has no such verb; `agency work --help` lists what it has"),
     };
     decision.effect(Effect::Reply { command: command.id.clone(), answer });
     Some(decision.finish())

@@ -28,7 +28,7 @@ impl Word {
             summary,
             did: "Nothing was changed and nothing was thrown away.".to_owned(),
             resolve:
-                "agency explain the rule, and put the state file right by hand or by `agency work`"
+                "put the state file right, by hand or with `agency work`; the rule is explained by `agency explain`"
                     .to_owned(),
             evidence: Vec::new(),
             everywhere: false,

@@ -28,7 +28,16 @@ pub(super) fn answer(it: &Handoff, now: Now) -> Option<Decision> {
         (Verb::Adopt, _) => adopt,
         (Verb::Stop, _) => stop,
         (Verb::Trust, _) => trust,
-        (Verb::Restore | Verb::Inject | Verb::Ack | Verb::Do, _) => not_ours,
+        (
+            Verb::Restore
+            | Verb::Inject
+            | Verb::Ack
+            | Verb::Pause
+            | Verb::Unpause
+            | Verb::Forget
+            | Verb::Do,
+            _,
+        ) => not_ours,
     };
     let (mut decision, answer) = match verb(it, command, now) {
         Ok((decision, text)) => (decision, Answer { accepted: true, text }),
@@ -253,6 +262,9 @@ fn adopt(it: &Handoff, command: &Command, now: Now) -> Outcome {
     }
     if it.index.memory.known {
         return Err("there is nothing to adopt: our journal knows these handoffs".to_owned());
+    }
+    if !it.index.has_files() {
+        return Err("there is nothing to adopt: this repository has no handoff files".to_owned());
     }
     shape(it)?;
     let mut decision = it.builder();

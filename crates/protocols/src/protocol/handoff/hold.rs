@@ -33,7 +33,7 @@ impl Reason {
             evidence: Vec::new(),
             way_out: WayOut::Resume,
             options: Vec::new(),
-            resolve: "nothing; `agency escalations` lists it".to_owned(),
+            resolve: "nothing to do".to_owned(),
         }
     }
 

@@ -68,6 +68,12 @@ pub(super) struct Odd {
 }
 
 impl Index {
+    /// A state file or a message lies in the repository.
+    pub(super) fn has_files(&self) -> bool {
+        let state = !matches!(self.state, None | Some(StateSeen::Absent));
+        state || !(self.messages.is_empty() && self.history.is_empty() && self.odd.is_empty())
+    }
+
     pub(super) fn absorb(&mut self, wake: &Wake) {
         match wake {
             Wake::File(file) => self.absorb_file(file),

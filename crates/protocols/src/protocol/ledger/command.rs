@@ -13,7 +13,13 @@ pub(super) fn answer(it: &Ledger, _: Now) -> Option<Decision> {
         Verb::Adopt => adopt,
         Verb::Stop => stop,
         Verb::Trust => trust,
-        Verb::Restore | Verb::Inject | Verb::Ack | Verb::Do => not_ours,
+        Verb::Restore
+        | Verb::Inject
+        | Verb::Ack
+        | Verb::Pause
+        | Verb::Unpause
+        | Verb::Forget
+        | Verb::Do => not_ours,
     };
     let (mut decision, answer) = match verb(it, command) {
         Ok((decision, text)) => (decision, Answer { accepted: true, text }),

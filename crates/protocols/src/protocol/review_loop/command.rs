@@ -1,8 +1,9 @@
 //! What the owner asks of the loop: begin, resume, adopt, restore, inject, stop. The same journal as everything else.
 
+use super::owner_verbs::NO_LOOP;
 use super::{
-    ReviewLoop, STATE, away, leavings,
-    memory::{Anchor, Hold, LoopState, Moving, Opens, Refusals, Start, Turn, WayOut},
+    ReviewLoop, STATE, away, base, leavings,
+    memory::{Anchor, Base, Hold, LoopState, Moving, Opens, Refusals, Start, Turn, WayOut},
     moving, owner_verbs, review, steps,
     table::{Holder, Phase},
     takeover, turn,
@@ -24,7 +25,7 @@ pub(super) fn answer(it: &ReviewLoop, now: Now) -> Option<Decision> {
         Verb::Stop => stop,
         Verb::Trust => trust,
         Verb::Do => owner_verbs::run,
-        Verb::Ack => not_ours,
+        Verb::Ack | Verb::Pause | Verb::Unpause | Verb::Forget => not_ours,
     };
     let (mut decision, answer) = match verb(it, command, now) {
         Ok((decision, text)) => (decision, Answer { accepted: true, text }),
@@ -99,6 +100,7 @@ fn init(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
     remember_plan(&mut decision, command.arg("plan"));
     write_state(&mut decision, &state, seen);
     decision.remember("refusals", Refusals::default());
+    decision.remember("base", base::opened(it, start.as_ref()));
     decision.remember("turn", Turn { start, ..Turn::new(now.wall, it.limits.max_rounds) });
     remember_anchor(&mut decision, anchor);
     review::take_as_known(it, &mut decision);
@@ -165,7 +167,7 @@ pub(super) fn write_state(decision: &mut Builder, state: &LoopState, seen: Optio
     decision.remember("state", state);
 }
 
-fn resume(it: &ReviewLoop, _: &Command, _: Now) -> Outcome {
+fn resume(it: &ReviewLoop, command: &Command, _: Now) -> Outcome {
     let memory = &it.index.memory;
     let resumes = |way_out| matches!(way_out, WayOut::Resume | WayOut::AcceptHistory);
     if let Some(hold) = memory.holds.iter().find(|hold| !resumes(hold.way_out)) {
@@ -183,7 +185,9 @@ fn resume(it: &ReviewLoop, _: &Command, _: Now) -> Outcome {
     if memory.is_history_held() {
         accept_history(it, &mut decision)?;
     }
+    let accepted = base::resumed(it, &mut decision, command)?;
     let text = release(it, &mut decision, "the owner resumed");
+    let text = accepted.map_or(text.clone(), |accepted| format!("{text}; {accepted}"));
     decision.remember("refusals", Refusals { in_a_row: 0, ..memory.refusals.clone() });
     decision.forget("spent");
     decision.remember("gates", super::detect::gates(it));
@@ -297,7 +301,7 @@ fn adopt(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
 
 /// Our journal is right: its state is written back, on whatever the branch is now.
 fn restore(it: &ReviewLoop, _: &Command, now: Now) -> Outcome {
-    let state = it.index.memory.state.as_ref().ok_or("our journal knows no loop here")?;
+    let state = it.index.memory.state.as_ref().ok_or(NO_LOOP)?;
     let anchor = anchor_here(it)?;
     let mut decision = it.builder();
     let seen = it.index.whole(STATE).map(|file| file.digest.clone());
@@ -352,22 +356,26 @@ pub(super) fn no_live_run(it: &ReviewLoop) -> Result<(), No> {
 /// LP-26: the owner's way out, past the table. Needs a reason; is journalled, committed and announced.
 fn inject(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
     let memory = &it.index.memory;
-    let state = memory.state.as_ref().ok_or("there is no loop here")?;
+    let state = memory.state.as_ref().ok_or(NO_LOOP)?;
     let reason = self::reason(command)?;
     let mut next = state.clone();
     if let Some(step) = command.arg("step") {
         let known = state.steps.iter().any(|known| known == step);
-        next.current_step = known
-            .then(|| step.to_owned())
-            .ok_or_else(|| format!("`{}` is not a step", clip(step, 40)))?;
+        next.current_step = known.then(|| step.to_owned()).ok_or_else(|| {
+            let steps = state.steps.join(", ");
+            format!("`{}` is not a step of this loop; the steps are {steps}", clip(step, 40))
+        })?;
     }
     if let Some(phase) = command.arg("phase") {
-        next.phase =
-            Phase::parse(phase).ok_or_else(|| format!("`{}` is not a phase", clip(phase, 40)))?;
+        next.phase = Phase::parse(phase).ok_or_else(|| {
+            let wanted = "wanted: propose, review, execute or verify";
+            format!("`{}` is not a phase; {wanted}", clip(phase, 40))
+        })?;
     }
     if let Some(turn) = command.arg("turn") {
-        next.active_agent =
-            Holder::parse(turn).ok_or_else(|| format!("`{}` is not an agent", clip(turn, 40)))?;
+        next.active_agent = Holder::parse(turn).ok_or_else(|| {
+            format!("`{}` holds no turn; wanted: claude-code or codex", clip(turn, 40))
+        })?;
     }
     no_live_run(it)?;
     finish_move(it, now)?;
@@ -404,7 +412,8 @@ fn stop(it: &ReviewLoop, command: &Command, _: Now) -> Outcome {
     let agent = turn.and_then(|turn| turn.run.as_ref()).map(|running| &running.run);
     let checks = turn.and_then(|turn| turn.checks.as_ref());
     let gate = checks.and_then(|checks| checks.running.as_ref()).map(|(run, _)| run);
-    let mut alive = agent.into_iter().chain(gate);
+    let base = it.index.memory.base.as_ref().and_then(Base::run);
+    let mut alive = agent.into_iter().chain(gate).chain(base);
     let run = alive.find(|run| command.arg("run") == Some(run.as_str()));
     let run = run.ok_or("no such run is alive in this loop")?.clone();
     let mut decision = it.builder();

@@ -1,7 +1,7 @@
 //! What the loop does right now, or why it does nothing (DM-16). It decides nothing.
 
 use super::{
-    ReviewLoop, STATE, away, hold,
+    ReviewLoop, STATE, away, base, hold,
     memory::{Checks, LoopState, Running, Turn},
     owner_verbs,
     table::Phase,
@@ -51,6 +51,9 @@ fn of_loop(it: &ReviewLoop, state: &LoopState, now: Now) -> Condition {
     let memory = &it.index.memory;
     let turn = memory.turn.as_ref();
     let who = state.active_agent.word();
+    if let Some(doing) = base::doing(it) {
+        return Condition::step(doing);
+    }
     if let Some(run) = turn.and_then(|turn| alive(state, turn)) {
         return Condition::Working(Work::Run(run));
     }

@@ -2,15 +2,15 @@
 //! (LP-30). Gates are the owner's command lines, run by us in the tree that was judged.
 
 use super::{
-    ReviewLoop, detect,
+    ReviewLoop, base, detect,
     hold::{self, Reason},
     leavings,
     memory::{Checks, Failed, Refusals, Turn},
     table::Said,
 };
 use crate::model::{
-    Access, CommandLine, Decision, Digest, Effect, Fact, Now, Outcome, Query, Rejection, RunEnd,
-    RunId, Seat, Severity, Spawn, TreeRef, clip, to_compare, weakened,
+    Access, Builder, CommandLine, Decision, Digest, Effect, Fact, Now, Outcome, Query, Rejection,
+    RunEnd, RunId, Seat, Severity, Spawn, TreeRef, clip, to_compare, weakened,
 };
 
 const LABEL: &str = "loop-gates";
@@ -100,6 +100,13 @@ fn run(it: &ReviewLoop, turn: &Turn, checks: &Checks) -> Stand {
     if gates.is_empty() {
         return said_once(it);
     }
+    if let Some(cause) = &it.index.memory.told_of_gates {
+        let mut decision = it.builder();
+        decision.forget("told-of-gates");
+        let how = "there are gates now".to_owned();
+        decision.effect(Effect::Resolve { cause: cause.clone(), how });
+        return Stand::Open(decision.finish());
+    }
     match gates.iter().find(|gate| !checks.passed.contains(gate)) {
         Some(gate) => Stand::Open(start(it, turn, checks, gate)),
         None => untouched(it, turn, checks),
@@ -113,11 +120,11 @@ fn refusal(failed: &Failed) -> Rejection {
 
 /// Nothing to run is not a pass: the owner is told, once.
 fn said_once(it: &ReviewLoop) -> Stand {
-    if it.index.memory.told_of_gates {
+    if it.index.memory.told_of_gates.is_some() {
         return Stand::Passed;
     }
     let mut decision = it.builder();
-    decision.remember("told-of-gates", true);
+    decision.remember("told-of-gates", hold::cause(it, "LP-22", "gates"));
     let summary = "no gate is configured or found: work is accepted unchecked".to_owned();
     let mut reason = Reason::new("LP-22", "gates", summary);
     reason.did = "The flag is judged by its own rules and by the reviewer alone.".to_owned();
@@ -128,6 +135,23 @@ fn said_once(it: &ReviewLoop) -> Stand {
 
 fn start(it: &ReviewLoop, turn: &Turn, checks: &Checks, gate: &str) -> Decision {
     let mut decision = it.builder();
+    let run =
+        spawn(it, &mut decision, gate, format!("the gate `{}` must pass first", clip(gate, 120)));
+    let checks = Checks { running: Some((run, gate.to_owned())), ..checks.clone() };
+    decision.remember("turn", Turn { checks: Some(checks), ..turn.clone() });
+    decision.finish()
+}
+
+/// LP-33: the gate on the commit that the loop begins from.
+pub(super) fn start_on_base(it: &ReviewLoop, gate: String) -> Decision {
+    let mut decision = it.builder();
+    let why = format!("the gate `{}` must pass before the first agent", clip(&gate, 120));
+    let run = spawn(it, &mut decision, &gate, why);
+    base::running(it, &mut decision, run, gate);
+    decision.finish()
+}
+
+fn spawn(it: &ReviewLoop, decision: &mut Builder, gate: &str, why: String) -> RunId {
     let run = RunId::new(format!("{}-{}", it.place.repo, decision.key()));
     let state = it.index.memory.state.as_ref();
     decision.effect(Effect::Spawn(Box::new(Spawn {
@@ -138,7 +162,7 @@ fn start(it: &ReviewLoop, turn: &Turn, checks: &Checks, gate: &str) -> Decision 
         task: state.map(|state| state.current_step.clone()).unwrap_or_default(),
         phase: state.map_or("", |state| state.phase.word()).to_owned(),
         prompt: String::new(),
-        why: format!("the gate `{}` must pass first", clip(gate, 120)),
+        why,
         resume: None,
         command: Some(CommandLine {
             line: gate.to_owned(),
@@ -146,9 +170,7 @@ fn start(it: &ReviewLoop, turn: &Turn, checks: &Checks, gate: &str) -> Decision 
         }),
         access: Access::Write,
     })));
-    let checks = Checks { running: Some((run, gate.to_owned())), ..checks.clone() };
-    decision.remember("turn", Turn { checks: Some(checks), ..turn.clone() });
-    decision.finish()
+    run
 }
 
 /// A gate of ours has ended: remember how, whatever else is going on.
@@ -176,6 +198,9 @@ pub(super) fn spawn_failed(it: &ReviewLoop, run: &RunId, said: &str, now: Now) -
 }
 
 fn noted(it: &ReviewLoop, end: &RunEnd) -> Option<Decision> {
+    if let Some(decision) = base::noted(it, end) {
+        return Some(decision);
+    }
     let mut turn = it.index.memory.turn.clone()?;
     let checks = turn.checks.as_mut()?;
     let (_, gate) = checks.running.take_if(|(run, _)| *run == end.run)?;
@@ -191,13 +216,23 @@ fn noted(it: &ReviewLoop, end: &RunEnd) -> Option<Decision> {
         | Outcome::NotFound { .. }
         | Outcome::Auth { .. }
         | Outcome::Denied { .. }) => {
-            let output = clip_start(&end.tail);
-            checks.failed = Some(Failed { gate, how: failed.sentence(), output });
+            let failed = failure(&gate, failed, &end.tail);
+            if base::accepts(it, &failed) {
+                checks.passed.push(gate);
+            } else {
+                checks.failed = Some(failed);
+            }
         }
     }
     let mut decision = it.builder();
     decision.remember("turn", turn);
     Some(decision.finish())
+}
+
+/// SU-11: a gate that does not pass has not crashed.
+pub(super) fn failure(gate: &str, outcome: &Outcome, tail: &str) -> Failed {
+    let how = if let Outcome::Crash { how } = outcome { how.clone() } else { outcome.sentence() };
+    Failed { gate: gate.to_owned(), how, output: clip_start(tail) }
 }
 
 /// The end of a long output is what tells.
@@ -251,6 +286,11 @@ pub(super) fn refusals(in_a_row: u32, words: String, turn: &Turn) -> Refusals {
 /// The owner's own, else what was found when the owner last had a say and what has come on top of it since.
 pub(super) fn gates(it: &ReviewLoop) -> Vec<String> {
     if it.limits.gates.is_empty() { it.index.memory.gates.clone() } else { it.limits.gates.clone() }
+}
+
+/// The same with those that are found now.
+pub(super) fn all(it: &ReviewLoop) -> Vec<String> {
+    found_now(it).unwrap_or_else(|| gates(it))
 }
 
 /// What is found now, on top of what was found before: a gate may come by anybody, and go only by the owner.

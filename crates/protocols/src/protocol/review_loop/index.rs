@@ -1,6 +1,6 @@
 //! Everything the loop knows right now. Derived: journal and files rebuild it at any time. It decides nothing.
 
-use super::memory::Memory;
+use super::memory::{Base, Memory};
 use crate::model::{
     Checkout, Command, CommitId, Effect, Fact, Failure, FileSeen, FileState, Key, Query, RelPath,
     RunEnd, RunEvent, TreeRef, Wake, WholeFile, without_bom,
@@ -77,16 +77,19 @@ impl Index {
         let runs = turn.and_then(|turn| turn.run.as_ref()).map(|running| &running.run);
         let checks = turn.and_then(|turn| turn.checks.as_ref());
         let gate = checks.and_then(|checks| checks.running.as_ref()).map(|(run, _)| run);
-        self.ended.take_if(|end| runs != Some(&end.run) && gate != Some(&end.run));
+        let base = self.memory.base.as_ref().and_then(Base::run);
+        let known = [runs, gate, base];
+        self.ended.take_if(|end| !known.contains(&Some(&end.run)));
     }
 
     fn absorb_intent(&mut self, key: &Key, effect: &Effect) {
         match effect {
             Effect::Reply { command, .. } => self.commands.retain(|known| known.id != *command),
             Effect::Stop { .. } => self.stopping = true,
-            Effect::Spawn(_) => {
+            Effect::Spawn(spawn) => {
                 self.stopping = false;
-                self.granted = false;
+                // A command line of the owner's takes no place: the agent after it has that.
+                self.granted &= spawn.command.is_some();
             }
             Effect::Release { .. } => self.granted = false,
             Effect::Replace { .. }

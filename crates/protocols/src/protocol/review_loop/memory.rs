@@ -3,8 +3,8 @@
 
 use super::table::{Holder, Phase};
 use crate::model::{
-    Cause, Change, CommitId, Decision, Digest, Memo, Moment, Outage, Outcome, RelPath, RunId,
-    Ticks, Timestamp, TreeId,
+    Cause, Change, CommitId, Decision, Digest, Memo, Moment, Outage, Outcome, RelPath, RuleId,
+    RunId, Ticks, Timestamp, TreeId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -30,10 +30,12 @@ pub(super) struct Memory {
     pub(super) plan: BTreeMap<String, String>,
     /// The gates that were found, while the owner names none (LP-22).
     pub(super) gates: Vec<String>,
-    /// The owner knows that there is no gate (LP-22).
-    pub(super) told_of_gates: bool,
-    /// The owner knows that there is no map of the code (LP-18).
-    pub(super) told_of_map: bool,
+    /// The gates on the commit that the loop began from; `None`: a loop of before they were run there (LP-33).
+    pub(super) base: Option<Base>,
+    /// The notice that there is no gate, while that is so (LP-22).
+    pub(super) told_of_gates: Option<Cause>,
+    /// The notice that there is no map of the code, while that is so (LP-18).
+    pub(super) told_of_map: Option<Cause>,
     pub(super) holds: Vec<Hold>,
     /// The notice that the owner is elsewhere, while that lasts.
     pub(super) away: Option<Cause>,
@@ -132,6 +134,31 @@ pub(super) struct Checks {
     pub(super) failed: Option<Failed>,
     /// The gates left the tree as it was.
     pub(super) untouched: bool,
+}
+
+/// What the gates said of the commit that the loop began from (LP-33).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Base {
+    /// `None`: somebody's work lay in the tree, so that no commit says what the gates saw.
+    pub(super) commit: Option<CommitId>,
+    pub(super) passed: Vec<String>,
+    pub(super) failed: Vec<Failed>,
+    /// Failing gates that the owner accepted, each with how it failed.
+    pub(super) accepted: BTreeMap<String, String>,
+    pub(super) stage: BaseStage,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum BaseStage {
+    /// Gates are to run, or the owner is asked.
+    Open,
+    Running {
+        run: RunId,
+        gate: String,
+    },
+    /// An agent has started.
+    Over,
 }
 
 /// A gate that did not pass.
@@ -310,8 +337,9 @@ impl Memory {
                 }
             }
             ("gates", _) => self.gates = read(value).unwrap_or_default(),
-            ("told-of-gates", _) => self.told_of_gates = read(value).unwrap_or_default(),
-            ("told-of-map", _) => self.told_of_map = read(value).unwrap_or_default(),
+            ("base", _) => self.base = read(value),
+            ("told-of-gates", _) => self.told_of_gates = read_notice(value, "LP-22", "gates"),
+            ("told-of-map", _) => self.told_of_map = read_notice(value, "LP-18", super::CODEBASE),
             ("archived", digest) => insert_or_remove(&mut self.archived, digest, value),
             (other, _) => panic!("BUG: this version does not know the memo `{other}`"),
         }
@@ -341,6 +369,15 @@ fn insert_or_remove(set: &mut BTreeSet<String>, digest: &str, value: Option<&Val
 }
 
 /// A memo that cannot be read means that this version cannot know the truth: freezing is right, guessing is not.
+/// Earlier versions noted only that the owner was told; mostly that was before any epoch ended.
+fn read_notice(value: Option<&Value>, rule: &str, subject: &str) -> Option<Cause> {
+    if let Some(Value::Bool(told)) = value {
+        let (protocol, rule) = (super::NAME.to_owned(), RuleId::new(rule));
+        return told.then(|| Cause { protocol, rule, subject: subject.to_owned(), epoch: 0 });
+    }
+    read(value)
+}
+
 fn read<T: serde::de::DeserializeOwned>(value: Option<&Value>) -> Option<T> {
     value.map(|value| T::deserialize(value).expect("BUG: a memo in the journal must be readable"))
 }

@@ -1,7 +1,7 @@
 //! From a flag to a transition: judge it, wait for its run, plan the commit, move. It starts no agent.
 
 use super::{
-    ReviewLoop, STATE, flag,
+    ReviewLoop, STATE, base, flag,
     flag::{Bench, Verdict},
     gates::{self, Stand},
     hold::{self, Reason},
@@ -365,6 +365,9 @@ fn finish(it: &ReviewLoop, moving: &Moving, planned: Option<&PlannedCommit>) -> 
     if let Some(planned) = planned {
         let (branch, commit) = (planned.branch.clone(), planned.id.clone());
         decision.effect(Effect::Commit(planned.clone()));
+        if moving.flag.is_some() {
+            base::follow(it, &mut decision, &commit);
+        }
         decision
             .remember("anchor", Anchor { branch: branch.clone(), commit: Some(commit.clone()) });
         if it.limits.push {

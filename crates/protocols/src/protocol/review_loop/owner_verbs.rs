@@ -117,7 +117,8 @@ fn change_list(
     Ok((decision, text))
 }
 
-const NO_LOOP: &str = "there is no loop here; `agency loop init --steps 1,2,3` begins one";
+pub(super) const NO_LOOP: &str =
+    "there is no loop here; `agency loop init --steps 1,2,3` begins one";
 
 fn under_way(it: &ReviewLoop) -> Result<&LoopState, No> {
     let state = it.index.memory.state.as_ref().ok_or(NO_LOOP)?;

@@ -11,7 +11,8 @@ use super::{
     table::{Holder, Said},
 };
 use crate::model::{
-    Builder, Decision, FileState, Now, Rejection, RelPath, Severity as Weight, clip, without_bom,
+    Builder, Decision, Effect, FileState, Now, Rejection, RelPath, Severity as Weight, clip,
+    without_bom,
 };
 
 /// What a flag with this status must find in the comments; judged when its run has ended and every file is final.
@@ -214,15 +215,25 @@ pub(super) fn take_as_known(it: &ReviewLoop, decision: &mut Builder) {
 }
 
 fn missing_map(it: &ReviewLoop) -> Option<Decision> {
-    let missing = matches!(it.index.file(CODEBASE)?, FileState::Absent);
-    if !missing || it.index.memory.told_of_map {
-        return None;
+    match (it.index.file(CODEBASE)?, &it.index.memory.told_of_map) {
+        (FileState::Absent, None) => Some(tell_missing_map(it)),
+        (FileState::Whole(_), Some(cause)) => {
+            let mut decision = it.builder();
+            decision.forget("told-of-map");
+            let how = format!("`{CODEBASE}` was added");
+            decision.effect(Effect::Resolve { cause: cause.clone(), how });
+            Some(decision.finish())
+        }
+        _ => None,
     }
+}
+
+fn tell_missing_map(it: &ReviewLoop) -> Decision {
     let mut decision = it.builder();
-    decision.remember("told-of-map", true);
+    decision.remember("told-of-map", hold::cause(it, "LP-18", CODEBASE));
     let mut reason = Reason::new("LP-18", CODEBASE, format!("`{CODEBASE}` is missing"));
     reason.did = "Every prompt asks for it until it is there.".to_owned();
     reason.wont = "We write no map ourselves.".to_owned();
     hold::tell(it, &mut decision, Weight::Notice, reason);
-    Some(decision.finish())
+    decision.finish()
 }

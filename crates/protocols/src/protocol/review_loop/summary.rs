@@ -1,7 +1,7 @@
 //! The loop in one line for `agency status`, and the word at its end.
 
 use super::{
-    ReviewLoop,
+    ReviewLoop, base,
     hold::{self, Reason},
     memory::{Checks, LoopState, Turn},
     owner_verbs,
@@ -44,8 +44,19 @@ pub(super) fn summary(it: &ReviewLoop, state: &LoopState, now: Now) -> String {
         state.phase.word(),
         state.current_round
     );
-    let who = state.active_agent.word();
-    let doing = match (&memory.turn, memory.holds.first(), &memory.away) {
+    let base = base::doing(it).filter(|_| memory.holds.is_empty());
+    let doing = base.unwrap_or_else(|| doing(it, state, now));
+    match base::accepted(it).as_slice() {
+        [] => format!("{place} · {doing}"),
+        [gate] => format!("{place} · {doing} · accepted although it fails: `{}`", clip(gate, 60)),
+        gates => format!("{place} · {doing} · {} gates accepted although they fail", gates.len()),
+    }
+}
+
+/// What happens, or why nothing does.
+fn doing(it: &ReviewLoop, state: &LoopState, now: Now) -> String {
+    let (memory, who) = (&it.index.memory, state.active_agent.word());
+    match (&memory.turn, memory.holds.first(), &memory.away) {
         (_, Some(hold), _) => format!("held: {}", hold.summary),
         (_, _, Some(cause)) => format!("away: {}", cause.subject),
         (Some(Turn { run: Some(running), .. }), ..) => {
@@ -63,8 +74,7 @@ pub(super) fn summary(it: &ReviewLoop, state: &LoopState, now: Now) -> String {
             format!("{who} starts again in {}", short(at.left(now).unwrap_or_default()))
         }
         _ => format!("{who} is next"),
-    };
-    format!("{place} · {doing}")
+    }
 }
 
 fn short(time: Duration) -> String {

@@ -1,7 +1,7 @@
 //! One turn: lease the tree, look at it, start the agent, note its end. It judges no flag.
 
 use super::{
-    COMMENTS, RESPONSE, ReviewLoop, STATE, flag, gates,
+    COMMENTS, RESPONSE, ReviewLoop, STATE, base, flag, gates,
     hold::{self, Reason},
     leavings::{answer, ask_snapshot, cannot_look, without},
     memory::{Ended, LoopState, Running, Start, Turn},
@@ -109,6 +109,12 @@ pub(super) fn begin(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> 
         hold::hold(it, &mut decision, too_expensive(it, state, cap));
         return Some(decision.finish());
     }
+    let gate = match base::duty(it) {
+        base::Duty::Clear => None,
+        base::Duty::Wait => return None,
+        base::Duty::Hold(decision) => return Some(*decision),
+        base::Duty::Run(gate) => Some(gate),
+    };
     if !it.index.granted {
         if it.index.is_waiting_for_lease() {
             return None;
@@ -117,6 +123,9 @@ pub(super) fn begin(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> 
         let mut decision = it.builder();
         decision.effect(Effect::Lease { tree: TreeRef::Main, seat, role });
         return Some(decision.finish());
+    }
+    if let Some(gate) = gate {
+        return Some(gates::start_on_base(it, gate));
     }
     if !it.place.git {
         return Some(start(it, state, turn, None, now));
@@ -179,6 +188,7 @@ fn start(
     next.not_before = None;
     next.paused = String::new();
     next.checks = None;
+    base::close(it, &mut decision);
     if let Some(gates) = gates::found_now(it) {
         decision.remember("gates", gates);
     }
