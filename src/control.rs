@@ -171,6 +171,7 @@ mod tests {
             verb: Verb::Resume,
             args: Default::default(),
             by,
+            from: String::new(),
         }
     }
 

@@ -53,5 +53,6 @@ pub mod repository;
 pub mod rules;
 pub mod run;
 pub mod store;
+pub mod verbs;
 pub mod watch;
 pub mod workspace;

@@ -215,6 +215,7 @@ pub const RULES: &[Rule] = &[
     rule("OP-06", "health check", "`agency status --check` exits with 0 when all is well, 1 when a repository is held or frozen, 3 when no daemon runs."),
     rule("OP-07", "what `agency run` prints", "On a terminal: who works, what moves, what is refused, held and told. `agency run --once` delivers its messages, ends when nothing moves any more, and exits with 1 when something is held."),
     rule("OP-10", "pause, forget and refusals", "`agency pause` starts no new run until `agency unpause`; `agency forget REPO` ends the watch and keeps the files. A verb that is refused names what to do instead."),
+    rule("WB-02", "a request works once", "What a page does is the same verb as on the command line, journalled with who, from where, and the number of the request. A second use of that number does nothing: load the page again."),
 ];
 
 #[cfg(test)]

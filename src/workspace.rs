@@ -1,6 +1,7 @@
 //! The loop of one repository: receive a wake, absorb, decide, journal, apply, arm the next deadline.
 //! It owns everything about its repository and knows no protocol's words.
 
+mod asked_once;
 mod command;
 mod condition;
 mod ends;
@@ -39,6 +40,7 @@ use crate::repository::Repository;
 use crate::run::RunError;
 use crate::store::{Durability, Journal, StoreError};
 use crate::watch::{Survey, Watcher};
+use asked_once::AskedOnce;
 use command::Waiter;
 use leases::{Claim, Leases};
 use look::{Trees, Writers};
@@ -76,6 +78,8 @@ pub struct Workspace {
     draining: bool,
     /// Set while the owner lets no run start here.
     pause: Option<Pause>,
+    /// Requests that came already.
+    asked: AskedOnce,
     /// Starts that wait for the end of the pause.
     paused_claims: Vec<(Claim, TreeRef)>,
     /// Why nothing may happen here, although no protocol says so.
@@ -514,6 +518,7 @@ impl Workspace {
             running: self.running.keys().cloned().collect(),
             pin: self.pin.as_deref().cloned(),
             pause: self.pause.clone(),
+            requests: self.asked.last().map(str::to_owned).collect(),
         }
     }
 

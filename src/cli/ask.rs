@@ -6,10 +6,9 @@ use super::review_loop::read_plan;
 use super::site::{self, Wish};
 use crate::control;
 use crate::model::{Answer, Command, Verb};
-use crate::protocol::{board, review_loop};
 use crate::run::run_around;
+use crate::verbs::{OwnerVerb, RequestId, next_step};
 use crate::workspace::{Stranger, Workspace};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -81,23 +80,19 @@ pub(super) struct AdoptArgs {
 }
 
 pub(super) fn stop(context: &Context, args: &StopArgs) -> anyhow::Result<Exit> {
-    tell(context, Verb::Stop, None, &[("run", Some(&args.run))])
+    give(context, OwnerVerb::stop(&args.run))
 }
 
 pub(super) fn resume(context: &Context, args: &ResumeArgs) -> anyhow::Result<Exit> {
-    let gates = args.accept_gate.join("\n");
-    let gates = Some(gates.as_str()).filter(|gates| !gates.is_empty());
-    let args = [("reason", args.reason.as_deref()), ("accept-gate", gates)];
-    tell(context, Verb::Resume, None, &args)
+    give(context, OwnerVerb::resume(args.reason.as_deref(), &args.accept_gate))
 }
 
 pub(super) fn pause(context: &Context, args: &PauseArgs) -> anyhow::Result<Exit> {
-    let reason = args.reason.as_deref().filter(|reason| !reason.trim().is_empty());
-    tell(&context.or_at(args.at.as_ref()), Verb::Pause, None, &[("reason", reason)])
+    give(&context.or_at(args.at.as_ref()), OwnerVerb::pause(args.reason.as_deref()))
 }
 
 pub(super) fn unpause(context: &Context, args: &UnpauseArgs) -> anyhow::Result<Exit> {
-    tell(&context.or_at(args.at.as_ref()), Verb::Unpause, None, &[])
+    give(&context.or_at(args.at.as_ref()), OwnerVerb::unpause())
 }
 
 pub(super) fn trust(context: &Context) -> anyhow::Result<Exit> {
@@ -117,7 +112,12 @@ pub(super) fn tell(
     protocol: Option<&str>,
     args: &[(&str, Option<&str>)],
 ) -> anyhow::Result<Exit> {
-    anstream::println!("{}", answer(context, verb, protocol, args)?);
+    give(context, OwnerVerb::new(verb, protocol, args))
+}
+
+/// The same for a verb that has its words already.
+pub(super) fn give(context: &Context, verb: OwnerVerb) -> anyhow::Result<Exit> {
+    anstream::println!("{}", accepted(context, verb)?);
     Ok(Exit::Fine)
 }
 
@@ -128,23 +128,17 @@ pub(super) fn answer(
     protocol: Option<&str>,
     args: &[(&str, Option<&str>)],
 ) -> anyhow::Result<String> {
+    accepted(context, OwnerVerb::new(verb, protocol, args))
+}
+
+fn accepted(context: &Context, verb: OwnerVerb) -> anyhow::Result<String> {
     if let Some(run) = run_around(std::process::id()) {
         return Err(Refused(format!(
             "agents may not do this: we are inside the run `{run}` (SE-04)"
         ))
         .into());
     }
-    let args: BTreeMap<_, _> = args
-        .iter()
-        .filter_map(|(name, value)| Some(((*name).to_owned(), (*value)?.to_owned())))
-        .collect();
-    let command = Command {
-        id: uuid::Uuid::new_v4().to_string(),
-        protocol: protocol.map(str::to_owned),
-        verb,
-        args,
-        by: context.asker(),
-    };
+    let command = verb.command(RequestId::fresh(), context.caller());
     let next = next_step(&command);
     let answer = ask(context, command)?;
     if answer.accepted {
@@ -154,26 +148,6 @@ pub(super) fn answer(
     let hint =
         if answer.text.contains("agency ") { String::new() } else { format!("\nhint: {next}") };
     Err(Refused(answer.text + &hint).into())
-}
-
-/// The command that shows why a verb was refused, or what it may be given.
-fn next_step(command: &Command) -> String {
-    let task = command.arg("task").or_else(|| command.arg("id"));
-    match (command.verb, command.protocol.as_deref(), task) {
-        (Verb::Stop, _, _) => "the runs that are alive: agency runs".to_owned(),
-        (Verb::Do, Some(board::NAME), Some(task)) => {
-            format!("where it stands and why: agency task show {task}")
-        }
-        (Verb::Do, Some(board::NAME), None) => "the tasks: agency task list".to_owned(),
-        (Verb::Init, Some(review_loop::NAME), _) => {
-            "what it takes: agency loop init --help; a loop that is under way: agency status"
-                .to_owned()
-        }
-        (Verb::Inject | Verb::Restore, _, _) => {
-            "where the loop stands: agency status; the words: agency loop inject --help".to_owned()
-        }
-        _ => "where things stand and what is waited for: agency status".to_owned(),
-    }
 }
 
 fn ask(context: &Context, command: Command) -> anyhow::Result<Answer> {

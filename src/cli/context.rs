@@ -9,6 +9,7 @@ use crate::escalate::Voice;
 use crate::git::Repo;
 use crate::repository::{Known, Places, Repository, StateDir, repositories};
 use crate::run::Spares;
+use crate::verbs::Caller;
 use crate::workspace::Settings;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -129,6 +130,10 @@ impl Context {
     }
 
     /// Who gives a command, for the journal.
+    pub(super) fn caller(&self) -> Caller {
+        Caller { who: self.asker(), from: "command line".to_owned() }
+    }
+
     pub(super) fn asker(&self) -> String {
         let name = self.env.get("USER").or_else(|| self.env.get("LOGNAME"));
         name.and_then(|name| name.to_str()).unwrap_or("owner").to_owned()

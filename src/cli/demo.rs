@@ -176,6 +176,7 @@ async fn perform(play: &Play, stage: &Stage) -> anyhow::Result<bool> {
         verb: play.verb,
         args: words.collect(),
         by: "demo".to_owned(),
+        from: "demo".to_owned(),
     };
     let answer = workspace.command(command).await?;
     anyhow::ensure!(answer.accepted, "it does not begin: {}", answer.text);

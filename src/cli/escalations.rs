@@ -6,9 +6,8 @@ use super::exit::{Exit, Misused, Refused};
 use super::show;
 use super::status;
 use crate::escalate::{self, Outbox, Record};
-use crate::model::Verb;
-use crate::protocol::handoff;
 use crate::run::run_around;
+use crate::verbs::{self, OwnerVerb};
 use std::path::PathBuf;
 
 /// What was broken, and the command that resolves it
@@ -59,7 +58,7 @@ pub(super) struct TestArgs {
 pub(super) fn ack(context: &Context, args: &AckArgs) -> anyhow::Result<Exit> {
     match find(context, &args.id)? {
         Found { record, keeper: Keeper::Repository } => {
-            ask::tell(&context.at(record.repo), Verb::Ack, None, &[("id", Some(&record.id))])
+            ask::give(&context.at(record.repo), OwnerVerb::ack(&record.id))
         }
         Found { record, keeper: Keeper::Daemon { outbox } } => {
             refuse_agents()?;
@@ -72,41 +71,9 @@ pub(super) fn ack(context: &Context, args: &AckArgs) -> anyhow::Result<Exit> {
 
 pub(super) fn answer(context: &Context, args: &AnswerArgs) -> anyhow::Result<Exit> {
     let record = find(context, &args.id)?.record;
-    if record.rule == "HO-07" {
-        return answer_agent(context, &record, args);
-    }
-    let known = record.options.contains(&args.option);
-    let verb = match args.option.as_str() {
-        "resume" if known => Verb::Resume,
-        "trust" if known => Verb::Trust,
-        "adopt" if known => Verb::Adopt,
-        "restore" if known => Verb::Restore,
-        other => {
-            let options = if record.options.is_empty() {
-                "none".to_owned()
-            } else {
-                record.options.join(", ")
-            };
-            return Err(Misused(format!(
-                "`{other}` is no answer to `{}`; its options: {options}",
-                record.id
-            ))
-            .into());
-        }
-    };
-    let args = [("reason", args.reason.as_deref()), ("answers", Some(record.id.as_str()))];
-    ask::tell(&context.at(record.repo), verb, None, &args)
-}
-
-/// The answer goes back to the agent as a handoff; the protocol knows the options.
-fn answer_agent(context: &Context, record: &Record, args: &AnswerArgs) -> anyhow::Result<Exit> {
-    let words = [
-        ("do", Some("answer")),
-        ("id", Some(record.id.as_str())),
-        ("text", Some(args.option.as_str())),
-        ("reason", args.reason.as_deref()),
-    ];
-    ask::tell(&context.at(record.repo.clone()), Verb::Do, Some(handoff::NAME), &words)
+    let verb = verbs::answer(&record, &args.option, args.reason.as_deref());
+    let verb = verb.map_err(|error| Misused(error.to_string()))?;
+    ask::give(&context.at(record.repo), verb)
 }
 
 pub(super) fn test(context: &Context, _: &TestArgs) -> anyhow::Result<Exit> {

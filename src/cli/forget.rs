@@ -6,9 +6,10 @@ use super::exit::{Exit, Misused, Refused};
 use crate::clock;
 use crate::control;
 use crate::daemon::{Frozen, Life, daemons};
-use crate::model::{Command, Verb};
+use crate::model::Verb;
 use crate::repository::{Known, Repository, repositories};
 use crate::run::history::Today;
+use crate::verbs::{OwnerVerb, RequestId};
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -140,13 +141,8 @@ fn is_confirmed(path: &Path) -> anyhow::Result<bool> {
 
 /// A daemon that works there stops its watch first.
 fn leave(context: &Context, known: &Known) -> anyhow::Result<()> {
-    let command = Command {
-        id: uuid::Uuid::new_v4().to_string(),
-        protocol: None,
-        verb: Verb::Forget,
-        args: Default::default(),
-        by: context.asker(),
-    };
+    let command =
+        OwnerVerb::new(Verb::Forget, None, &[]).command(RequestId::fresh(), context.caller());
     let socket = known.folder.join("control.sock");
     match runtime()?.block_on(control::send(&socket, &command))? {
         Some(answer) if !answer.accepted => Err(Refused(answer.text).into()),

@@ -181,6 +181,7 @@ impl Keeper {
             let served = control::serve(&workspace.places().control_sock(), fresh)?;
             tokio::spawn(after_a_look(self.look_now.clone(), arriving, sender.clone()));
             if let Some(request) = left_over.take() {
+                workspace.take_again(&request);
                 drop(sender.try_send(request));
             }
             let left = tokio::select! {

@@ -22,10 +22,17 @@ pub(super) struct Waiter {
 impl Workspace {
     pub(super) async fn on_request(&mut self, request: Request) -> Result<(), WorkspaceError> {
         let Request { command, reply } = request;
+        // WB-02: a page that is sent twice, or a request that is replayed, does nothing a second time.
+        if self.asked.has(&command.id) {
+            let text = format!("the request `{}` was given before; it works once", command.id);
+            drop(reply.send(Answer { accepted: false, text }));
+            return Ok(());
+        }
         tracing::info!(verb = ?command.verb, by = %command.by, "asked");
         self.settling.note_request();
         self.stuck.try_now();
         self.note(&Entry::Asked { command: (*command).clone() }, Durability::Synced)?;
+        self.asked.note(&command.id);
         let answer = match command.verb {
             Verb::Trust => {
                 let answer = self.trust(&command)?;
@@ -115,6 +122,11 @@ impl Workspace {
                 return Ok(Answer { accepted: false, text });
             }
         }
+    }
+
+    /// The repository was opened again for this request, which the journal has by then.
+    pub fn take_again(&mut self, request: &Request) {
+        self.asked.forget(&request.command.id);
     }
 
     /// No agent could have given a command in the owner's name: none runs.

@@ -1,5 +1,6 @@
 //! Opening a repository: its lock, identity, journal, git, runs; then its memory is replayed and unfinished work is found.
 
+use super::asked_once::AskedOnce;
 use super::record::Entry;
 use super::replay::ReplayError;
 use super::settle::{Settling, Unsettled};
@@ -161,6 +162,7 @@ impl Workspace {
             pause: None,
             paused_claims: Vec::new(),
             closed: None,
+            asked: AskedOnce::default(),
             own_verbs: BTreeSet::new(),
             starts_runs: true,
             notes: opened.notes.into_iter().chain(note).chain(settings.problem.clone()).collect(),

@@ -80,6 +80,9 @@ pub(super) struct Snapshot {
     pub(super) pin: Option<Pin>,
     #[serde(default)]
     pub(super) pause: Option<Pause>,
+    /// The numbers of the last requests, oldest first.
+    #[serde(default)]
+    pub(super) requests: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

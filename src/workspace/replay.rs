@@ -1,6 +1,7 @@
 //! After a start: the journal is read once, the protocols remember, unfinished effects are found. Nothing is done yet.
 
 use super::Workspace;
+use super::asked_once::AskedOnce;
 use super::record::{Entry, Snapshot};
 use super::settle::Unsettled;
 use crate::model::{Decision, Effect, RunId, Wake};
@@ -62,7 +63,8 @@ impl Workspace {
                 self.leases.restore(tree, protocol.clone());
                 self.absorb_in(&protocol, &Wake::Done { key });
             }
-            Entry::Snapshot(Snapshot { protocols, leases, running, pin, pause }) => {
+            Entry::Snapshot(Snapshot { protocols, leases, running, pin, pause, requests }) => {
+                self.asked = AskedOnce::of(requests);
                 self.pin = pin.map(Arc::new);
                 self.pause = pause;
                 self.unaccounted.extend(running);
@@ -80,8 +82,8 @@ impl Workspace {
             Entry::Pinned { pin, .. } => self.pin = Some(Arc::new(pin)),
             Entry::Paused(pause) => self.pause = Some(pause),
             Entry::Unpaused { .. } => self.pause = None,
+            Entry::Asked { command } => self.asked.note(&command.id),
             Entry::Opened { .. }
-            | Entry::Asked { .. }
             | Entry::Proved {}
             | Entry::Settled { .. }
             | Entry::Trusted { .. } => {}

@@ -280,7 +280,8 @@ impl World {
         let id = format!("c{}", self.decisions.len());
         let args = args.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let by = "owner".to_owned();
-        let command = Command { id: id.clone(), protocol: None, verb, args, by };
+        let command =
+            Command { id: id.clone(), protocol: None, verb, args, by, from: String::new() };
         self.protocol.absorb(&Wake::Command(command));
         id
     }

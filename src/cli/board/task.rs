@@ -1,15 +1,14 @@
 //! `agency task`: make, look at and move tasks. Moves are judged by the board's table, with or without a daemon.
 
-use super::super::ask::tell;
+use super::super::ask::give;
 use super::super::context::Context;
 use super::super::exit::{Exit, Refused};
 use super::super::show;
 use super::inspect::Stands;
 use super::{Place, inspect, new, task_id};
-use crate::model::Verb as Asked;
-use crate::protocol::board::NAME;
 use crate::protocol::board::names::{TaskId, same_agent};
 use crate::protocol::board::table::Status;
+use crate::verbs::TaskVerb;
 use serde_json::{Value, json};
 
 #[derive(clap::Subcommand)]
@@ -82,21 +81,19 @@ pub(crate) fn run(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::New(args) => new::run(context, *args),
         Verb::List { status, assignee, json } => list(context, status, assignee.as_deref(), json),
         Verb::Show { id, json } => show_one(context, &id, json),
-        Verb::Start(task) => act(context, "start", &task),
-        Verb::RequestChanges(task) => act(context, "request-changes", &task),
-        Verb::Audit(task) => act(context, "audit", &task),
-        Verb::Done(task) => act(context, "done", &task),
-        Verb::Unblock(task) => act(context, "unblock", &task),
-        Verb::Cancel(task) => act(context, "cancel", &task),
+        Verb::Start(task) => act(context, TaskVerb::Start, &task),
+        Verb::RequestChanges(task) => act(context, TaskVerb::RequestChanges, &task),
+        Verb::Audit(task) => act(context, TaskVerb::Audit, &task),
+        Verb::Done(task) => act(context, TaskVerb::Done, &task),
+        Verb::Unblock(task) => act(context, TaskVerb::Unblock, &task),
+        Verb::Cancel(task) => act(context, TaskVerb::Cancel, &task),
     }
 }
 
-fn act(context: &Context, verb: &str, task: &Move) -> anyhow::Result<Exit> {
+fn act(context: &Context, verb: TaskVerb, task: &Move) -> anyhow::Result<Exit> {
     let place = Place::of(context)?;
     place.find(&task.id)?;
-    let args =
-        [("do", Some(verb)), ("task", Some(task.id.as_str())), ("reason", task.reason.as_deref())];
-    tell(context, Asked::Do, Some(NAME), &args)
+    give(context, verb.on(task.id.as_str(), task.reason.as_deref()))
 }
 
 fn list(

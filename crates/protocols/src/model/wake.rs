@@ -256,6 +256,9 @@ pub struct Command {
     pub args: BTreeMap<String, String>,
     /// Who asked, for the journal.
     pub by: String,
+    /// From where: the command line, the dashboard and its address.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub from: String,
 }
 
 impl Command {
