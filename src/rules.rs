@@ -215,7 +215,11 @@ pub const RULES: &[Rule] = &[
     rule("OP-06", "health check", "`agency status --check` exits with 0 when all is well, 1 when a repository is held or frozen, 3 when no daemon runs."),
     rule("OP-07", "what `agency run` prints", "On a terminal: who works, what moves, what is refused, held and told. `agency run --once` delivers its messages, ends when nothing moves any more, and exits with 1 when something is held."),
     rule("OP-10", "pause, forget and refusals", "`agency pause` starts no new run until `agency unpause`; `agency forget REPO` ends the watch and keeps the files. A verb that is refused names what to do instead."),
+    rule("WB-01", "the owner's pages", "`Needs you`, `Now`, each repository, each run, `History` and `Machine`, kept current while they are open. They can be read without JavaScript. They are always served on `daemon/dashboard.sock` in the state directory; `dashboard.listen` adds TCP."),
     rule("WB-02", "a request works once", "What a page does is the same verb as on the command line, journalled with who, from where, and the number of the request. A second use of that number does nothing: load the page again."),
+    rule("WB-03", "who gets in", "`agency dashboard --link` prints a link that works once within five minutes and becomes a cookie; `--read-only` gives one that may look and not act. Requests under other names than `localhost` and `dashboard.hosts`, or made by pages of other sites, are refused, and a source that guesses tokens is locked out for 15 minutes. A restart of the daemon ends all sessions."),
+    rule("WB-04", "texts of others are shown, never run", "Markup of a repository, a report or a log is text on a page, and characters that steer a terminal, turn the direction of reading or cannot be seen are shown by their number."),
+    rule("WB-05", "no agent gets in", "A process inside a run is refused whatever it presents. One that cannot be told apart from a run, such as a connection whose process is hidden, may look with a session and not act: use the socket, for example `ssh -L 7777:PATH/dashboard.sock`."),
 ];
 
 #[cfg(test)]

@@ -25,8 +25,9 @@ fn program() -> Vec<(PathBuf, String)> {
 }
 
 /// Where the crates keep their sources, and what stands before a path in each: `crates/git/src/index.rs` is `git/index.rs`.
-const CRATES: [(&str, &str); 5] = [
+const CRATES: [(&str, &str); 6] = [
     ("", "src"),
+    ("dashboard", "crates/dashboard/src"),
     ("git", "crates/git/src"),
     ("", "crates/host/src"),
     ("supervisor", "crates/supervisor/src"),
