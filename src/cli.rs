@@ -20,7 +20,7 @@ mod journal;
 mod ledger;
 mod lock;
 mod logs;
-mod metrics;
+pub(crate) mod metrics;
 mod narrate;
 mod protocol;
 mod review_loop;

@@ -1,14 +1,19 @@
 //! What the event log says in numbers (HO-10): time per agent, handoffs per workflow, fix iterations, escalation rate; and beside
-//! them each protocol's condition (DM-16). It reads `events.ndjson` and writes nothing.
+//! them each protocol's condition (DM-16). It reads `events.ndjson` and writes nothing. What runs and judgements add to that is in
+//! `exporter`.
+
+mod exporter;
+mod judged;
+
+pub use exporter::Exporter;
 
 use crate::model::Timestamp;
 use crate::workspace::Kind;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::io::{self, BufRead as _, BufReader, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A log beyond this is cut at its beginning; the newest part counts.
 const LOG_MAX: u64 = 256 << 20;
@@ -24,6 +29,9 @@ pub struct Metrics {
     /// Escalations for each handoff.
     pub escalation_rate: f64,
     pub errors: u64,
+    /// Our folder of the repository, where its runs and its journal lie.
+    #[serde(skip)]
+    pub folder: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -45,12 +53,13 @@ pub struct RepoMetrics {
 
 /// Numbers of one repository. No log means that nothing happened yet.
 pub fn read(events: &Path) -> io::Result<Metrics> {
+    let mut count = Count::default();
+    count.metrics.folder = events.parent().filter(|folder| folder.is_dir()).map(Path::to_owned);
     let file = match std::fs::File::open(events) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Metrics::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(count.finish()),
         Err(error) => return Err(error),
     };
-    let mut count = Count::default();
     for line in BufReader::new(file.take(LOG_MAX)).split(b'\n') {
         // A line that a crash cut off is no event.
         if let Ok(event) = serde_json::from_slice::<Value>(&line?) {
@@ -111,80 +120,11 @@ impl Count {
     }
 }
 
-/// The text that Prometheus reads, for any number of repositories.
+/// The text that Prometheus reads, for any number of repositories, from one look.
 pub fn prometheus(daemon_runs: bool, repos: &[RepoMetrics]) -> String {
-    let mut text = Text::default();
-    text.head("agency_up", "1 while a daemon runs.", "gauge");
-    text.line("agency_up", &[], f64::from(u8::from(daemon_runs)));
-    text.head("agency_frozen", "1 where the daemon cannot work at all.", "gauge");
-    for one in repos {
-        let frozen = f64::from(u8::from(one.frozen));
-        text.line("agency_frozen", &[("repo", &one.repo)], frozen);
-    }
-    let name = "agency_condition";
-    text.head(name, "1 for what each protocol does now, 0 for the rest.", "gauge");
-    for one in repos {
-        for (protocol, now) in &one.conditions {
-            for kind in Kind::ALL {
-                let labels = [("repo", &*one.repo), ("protocol", protocol), ("kind", kind.word())];
-                text.line(name, &labels, f64::from(u8::from(kind == *now)));
-            }
-        }
-    }
-    let name = "agency_agent_seconds_total";
-    text.head(name, "Time of finished runs.", "counter");
-    for RepoMetrics { repo, metrics, .. } in repos {
-        for (agent, spent) in &metrics.time_per_agent {
-            text.line(name, &[("repo", repo), ("agent", agent)], spent.seconds);
-        }
-    }
-    let name = "agency_handoffs";
-    text.head(name, "Handoffs between agents.", "gauge");
-    for RepoMetrics { repo, metrics, .. } in repos {
-        for (workflow, count) in &metrics.handoffs_per_workflow {
-            text.line(name, &[("repo", repo), ("workflow", workflow)], number(*count));
-        }
-    }
-    let name = "agency_fix_iterations";
-    text.head(name, "Fixes that were begun.", "gauge");
-    for RepoMetrics { repo, metrics, .. } in repos {
-        for (workflow, count) in &metrics.fix_iterations {
-            text.line(name, &[("repo", repo), ("workflow", workflow)], number(*count));
-        }
-    }
-    let name = "agency_escalation_rate";
-    text.head(name, "Escalations for each handoff.", "gauge");
-    for RepoMetrics { repo, metrics, .. } in repos {
-        text.line(name, &[("repo", repo)], metrics.escalation_rate);
-    }
-    text.0
-}
-
-#[derive(Default)]
-struct Text(String);
-
-impl Text {
-    fn head(&mut self, name: &str, help: &str, kind: &str) {
-        write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n")
-            .expect("writing to a String cannot fail");
-    }
-
-    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
-        let labels: Vec<_> =
-            labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escape(value))).collect();
-        let labels =
-            if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-        writeln!(self.0, "{name}{labels} {value}").expect("writing to a String cannot fail");
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
-fn number(count: u64) -> f64 {
-    count as f64
-}
-
-fn escape(label: &str) -> String {
-    label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    let mut exporter = Exporter::default();
+    exporter.look(daemon_runs, repos);
+    exporter.text()
 }
 
 #[cfg(test)]
@@ -222,21 +162,19 @@ mod tests {
         let conditions = vec![("loop".to_owned(), Kind::Held)];
         let repo = "/src/a\"b".to_owned();
         let text = prometheus(true, &[RepoMetrics { repo, metrics, conditions, frozen: false }]);
-        assert!(
-            text.contains(
-                "agency_agent_seconds_total{repo=\"/src/a\\\"b\",agent=\"builder\"} 10\n"
-            ),
-            "{text}"
-        );
-        assert!(text.contains("agency_escalation_rate{repo=\"/src/a\\\"b\"} 0.5\n"), "{text}");
-        let condition = |kind: &str, value: u8| {
-            format!(
-                "agency_condition{{repo=\"/src/a\\\"b\",protocol=\"loop\",kind=\"{kind}\"}} {value}\n"
-            )
-        };
-        assert!(text.contains(&condition("held", 1)), "{text}");
-        assert!(text.contains(&condition("working", 0)), "{text}");
-        assert!(text.contains("agency_up 1\n"), "{text}");
-        assert_eq!(read(&dir.path().join("none")).unwrap(), Metrics::default());
+        let lines = [
+            "agency_agent_seconds_total{repo=\"a\\\"b\",agent=\"builder\"} 10.0",
+            "agency_handoffs{repo=\"a\\\"b\"} 2",
+            "agency_fix_iterations{repo=\"a\\\"b\"} 1",
+            "agency_escalation_rate{repo=\"a\\\"b\"} 0.5",
+            "agency_condition{repo=\"a\\\"b\",protocol=\"loop\",kind=\"held\"} 1",
+            "agency_condition{repo=\"a\\\"b\",protocol=\"loop\",kind=\"working\"} 0",
+            "agency_up 1",
+        ];
+        for line in lines {
+            assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
+        }
+        let nothing = read(&dir.path().join("none")).unwrap();
+        assert_eq!(Metrics { folder: None, ..nothing }, Metrics::default());
     }
 }

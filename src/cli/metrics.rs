@@ -9,7 +9,7 @@ use crate::repository::repositories;
 /// What each protocol does; time per agent, handoffs per workflow, fix iterations, escalation rate
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  agency metrics\n  agency metrics --prometheus > /var/lib/node_exporter/agency.prom\n\nThe daemon answers `GET /metrics` on each repository's control.sock:\n  curl --unix-socket ~/.local/state/agency/REPO/control.sock http://agency/metrics"
+    after_help = "Examples:\n  agency metrics\n  agency metrics --prometheus > /var/lib/node_exporter/agency.prom\n\nThe daemon answers `GET /metrics` at `metrics.listen`, and on each repository's control.sock:\n  curl --unix-socket ~/.local/state/agency/REPO/control.sock http://agency/metrics\nAlert rules and a Grafana dashboard: examples/monitoring"
 )]
 pub(super) struct Args {
     /// Print as JSON
@@ -21,6 +21,19 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
+    let (daemon_runs, repos) = collect(context)?;
+    if args.prometheus {
+        anstream::print!("{}", metrics::prometheus(daemon_runs, &repos));
+    } else if args.json {
+        show::json(&repos.iter().map(json).collect::<Vec<_>>())?;
+    } else {
+        repos.iter().for_each(print);
+    }
+    Ok(Exit::Fine)
+}
+
+/// Whether a daemon runs, and what each repository's files say.
+pub(super) fn collect(context: &Context) -> anyhow::Result<(bool, Vec<RepoMetrics>)> {
     let seen = status::seen(context)?;
     let known = repositories(&context.state_dir()?)?;
     let mut repos = Vec::new();
@@ -34,14 +47,7 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
         let repo = repo.path.display().to_string();
         repos.push(RepoMetrics { repo, metrics, conditions, frozen });
     }
-    if args.prometheus {
-        anstream::print!("{}", metrics::prometheus(seen.daemon_runs, &repos));
-    } else if args.json {
-        show::json(&repos.iter().map(json).collect::<Vec<_>>())?;
-    } else {
-        repos.iter().for_each(print);
-    }
-    Ok(Exit::Fine)
+    Ok((seen.daemon_runs, repos))
 }
 
 fn json(repo: &RepoMetrics) -> serde_json::Value {

@@ -2,12 +2,17 @@
 
 use super::exit::{ExitRecord, How};
 use super::folder::{Folder, NO_ARTIFACT, SEEN};
+
+/// The mark of a run of which nothing changes any more.
+pub const DONE: &str = SEEN;
+
 use crate::model::{Outcome, Timestamp, clip};
 use chrono::{NaiveDate, NaiveTime};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Older runs than the newest so many are not listed.
 const MOST: usize = 10_000;
@@ -64,6 +69,43 @@ pub fn list(runs: &Path) -> Vec<RunRecord> {
     }
     keep_newest(&mut records);
     records
+}
+
+/// Those that fit, newest first, after the first `skip` of them; and whether there are more. Only so many folders are read.
+pub fn newest(
+    runs: &Path,
+    (skip, most): (usize, usize),
+    read_max: usize,
+    fits: impl Fn(&RunRecord) -> bool,
+) -> (Vec<RunRecord>, bool) {
+    let mut folders: Vec<(SystemTime, PathBuf)> = entries(runs);
+    folders.sort_by(|a, b| b.cmp(a));
+    let records = folders.into_iter().take(read_max).filter_map(|(_, path)| one(&path));
+    let mut found: Vec<RunRecord> =
+        records.filter(|run| fits(run)).skip(skip).take(most + 1).collect();
+    let more = found.len() > most;
+    found.truncate(most);
+    found.sort_by(|a, b| (b.started_at, &b.id).cmp(&(a.started_at, &a.id)));
+    (found, more)
+}
+
+/// One run, by its folder.
+pub fn one(folder: &Path) -> Option<RunRecord> {
+    record(&Folder::new(folder))
+}
+
+/// When something last came into each folder, which is about when its run ended.
+fn entries(runs: &Path) -> Vec<(SystemTime, PathBuf)> {
+    let all = std::fs::read_dir(runs).into_iter().flatten().flatten();
+    all.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect()
+}
+
+/// The folders in which something happened since then, oldest first.
+pub fn since(runs: &Path, after: Timestamp) -> Vec<PathBuf> {
+    let mut folders = entries(runs);
+    folders.retain(|(at, _)| Timestamp::from(*at) >= after);
+    folders.sort();
+    folders.into_iter().map(|(_, path)| path).collect()
 }
 
 /// What the runs of one repository do and cost today, over any number of looks: one that is done with is read once, and one
@@ -209,7 +251,6 @@ mod tests {
     use crate::run::How;
     use chrono::TimeDelta;
     use serde_json::json;
-    use std::time::SystemTime;
 
     fn put(runs: &Path, name: &str, file: &str, value: &impl Serialize) {
         std::fs::create_dir_all(runs.join(name)).unwrap();
