@@ -3,13 +3,14 @@
 mod arena;
 mod ask;
 mod audit;
-mod board;
+pub(crate) mod board;
 mod check;
 mod completions;
-mod context;
+pub(crate) mod context;
 mod cost;
+mod dashboard;
 mod demo;
-mod doctor;
+pub(crate) mod doctor;
 mod escalations;
 mod exit;
 mod explain;
@@ -19,17 +20,17 @@ mod isolation;
 mod journal;
 mod ledger;
 mod lock;
-mod logs;
+pub(crate) mod logs;
 pub(crate) mod metrics;
-mod narrate;
-mod protocol;
+pub(crate) mod narrate;
+pub(crate) mod protocol;
 mod review_loop;
 mod run;
 mod runs;
 mod service;
 mod show;
 mod site;
-mod status;
+pub(crate) mod status;
 mod work;
 
 use clap::{Parser, Subcommand};
@@ -80,6 +81,7 @@ enum Verb {
     Runs(runs::Args),
     Logs(logs::Args),
     Cost(cost::Args),
+    Dashboard(dashboard::Args),
     Stop(ask::StopArgs),
     Escalations(escalations::Args),
     Escalate(escalations::TestArgs),
@@ -164,6 +166,7 @@ fn dispatch(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Runs(args) => runs::run(context, &args),
         Verb::Logs(args) => logs::run(context, &args),
         Verb::Cost(args) => cost::run(context, &args),
+        Verb::Dashboard(args) => dashboard::run(context, &args),
         Verb::Stop(args) => ask::stop(context, &args),
         Verb::Escalations(args) => escalations::run(context, &args),
         Verb::Escalate(args) => escalations::test(context, &args),

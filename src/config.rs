@@ -12,6 +12,7 @@ mod problem;
 mod protocols;
 mod quiet;
 mod repos;
+mod serve;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -27,6 +28,7 @@ pub use protocols::{
 };
 pub use quiet::Quiet;
 pub use repos::{ProtocolName, RepoEntry};
+pub use serve::{DashboardConfig, MetricsConfig};
 
 use crate::model::Seat;
 use std::fs::File;
@@ -51,6 +53,8 @@ pub struct Config {
     pub codifica: CodificaConfig,
     pub escalation: EscalationConfig,
     pub heartbeat: Option<Heartbeat>,
+    pub dashboard: DashboardConfig,
+    pub metrics: MetricsConfig,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -64,8 +68,17 @@ pub enum ConfigError {
 }
 
 /// What a repository's own file must not set.
-const OWNER_ONLY: &[&str] =
-    &["repos", "agents", "roles", "limits", "prices", "escalation", "heartbeat"];
+const OWNER_ONLY: &[&str] = &[
+    "repos",
+    "agents",
+    "roles",
+    "limits",
+    "prices",
+    "escalation",
+    "heartbeat",
+    "dashboard",
+    "metrics",
+];
 
 impl Default for Config {
     fn default() -> Self {
@@ -81,6 +94,8 @@ impl Default for Config {
             codifica: CodificaConfig::default(),
             escalation: EscalationConfig::default(),
             heartbeat: None,
+            dashboard: DashboardConfig::default(),
+            metrics: MetricsConfig::default(),
         }
     }
 }
@@ -149,6 +164,8 @@ fn read_owner(keys: &mut Section<'_>, env: &Env) -> Config {
     keys.set("escalation", &mut config.escalation, escalation::read_escalation);
     let heartbeat = value::optional(escalation::read_heartbeat);
     keys.set("heartbeat", &mut config.heartbeat, heartbeat);
+    keys.set("dashboard", &mut config.dashboard, serve::read_dashboard);
+    keys.set("metrics", &mut config.metrics, serve::read_metrics);
     refuse_leaks(keys, &config);
     config
 }

@@ -6,11 +6,13 @@ mod home;
 mod keeper;
 mod presence;
 mod reload;
+mod router;
 
 pub use home::{Frozen, FrozenBy, Home};
 pub use keeper::KeepError;
 pub use presence::{Life, PresenceError, SeenDaemon, daemons};
 pub use reload::{LookNow, Source, limits};
+pub use router::{CommandRouter, Routed};
 
 use crate::watch::Watcher;
 use crate::workspace::{STOP_LIMIT, Settings, Until};

@@ -55,4 +55,5 @@ pub mod run;
 pub mod store;
 pub mod verbs;
 pub mod watch;
+mod web;
 pub mod workspace;

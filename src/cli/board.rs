@@ -4,7 +4,7 @@ pub(super) mod archive;
 pub(super) mod count;
 mod head;
 pub(super) mod import;
-pub(super) mod inspect;
+pub(crate) mod inspect;
 mod maker;
 pub(super) mod new;
 mod prompt;

@@ -14,8 +14,9 @@ use crate::workspace::Settings;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(super) struct Context {
-    pub(super) env: Env,
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) env: Env,
     config: Option<PathBuf>,
     repo: Option<PathBuf>,
 }
@@ -25,7 +26,12 @@ impl Context {
         Ok(Self { env: Env::of_this_process(), config, repo })
     }
 
-    pub(super) fn config(&self) -> anyhow::Result<Config> {
+    /// Another environment than this process has.
+    pub(super) fn in_env(env: Env, config: PathBuf) -> Self {
+        Self { env, config: Some(config), repo: None }
+    }
+
+    pub(crate) fn config(&self) -> anyhow::Result<Config> {
         Ok(match self.config_path()? {
             Some(path) => Config::load(&path, &self.env)?,
             None => Config::default(),
@@ -33,11 +39,11 @@ impl Context {
     }
 
     /// `None`: the defaults hold.
-    pub(super) fn config_path(&self) -> anyhow::Result<Option<PathBuf>> {
+    pub(crate) fn config_path(&self) -> anyhow::Result<Option<PathBuf>> {
         Ok(Config::find(self.config.as_deref(), &self.env)?)
     }
 
-    pub(super) fn state_dir(&self) -> anyhow::Result<StateDir> {
+    pub(crate) fn state_dir(&self) -> anyhow::Result<StateDir> {
         Ok(StateDir::resolve(&self.env)?)
     }
 
@@ -63,6 +69,11 @@ impl Context {
     /// The same for another repository.
     pub(super) fn at(&self, repo: PathBuf) -> Self {
         self.at_option(Some(repo))
+    }
+
+    /// The same for everything that this machine remembers.
+    pub(crate) fn of_all(&self) -> Self {
+        self.at_option(None)
     }
 
     /// The same, or for the repository that a verb names itself.
@@ -134,7 +145,7 @@ impl Context {
         Caller { who: self.asker(), from: "command line".to_owned() }
     }
 
-    pub(super) fn asker(&self) -> String {
+    pub(crate) fn asker(&self) -> String {
         let name = self.env.get("USER").or_else(|| self.env.get("LOGNAME"));
         name.and_then(|name| name.to_str()).unwrap_or("owner").to_owned()
     }
@@ -149,6 +160,6 @@ pub(super) fn root_of(start: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Commands other than the daemon need no more than one thread.
-pub(super) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }

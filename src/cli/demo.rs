@@ -5,23 +5,31 @@ mod teller;
 
 use super::context::runtime;
 use super::exit::{Exit, Misused};
+use crate::config::Config;
 use crate::daemon::{Daemon, Home, LookNow};
 use crate::model::{Command, Verb};
 use crate::watch::{WatchOptions, Watcher};
+use crate::web;
 use crate::workspace::{Settings, Stranger, Until, Workspace};
+use agency_dashboard::Right;
 use stage::Stage;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use teller::Teller;
 use tokio_util::sync::CancellationToken;
 
 /// Watch a whole protocol on a throw-away repository: scripted agents, no network, no key
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  agency demo\n  agency demo handoff\n  agency demo ledger\n  agency demo codifica\n  agency demo board"
+    after_help = "Examples:\n  agency demo\n  agency demo handoff\n  agency demo ledger\n  agency demo codifica\n  agency demo board\n  agency demo --stay       and look at it in a browser"
 )]
 pub(super) struct Args {
     /// loop, handoff, ledger, codifica or board
     #[arg(default_value = "loop")]
     protocol: String,
+    /// Keep the daemon and its dashboard until you press Ctrl-C
+    #[arg(long)]
+    stay: bool,
 }
 
 /// One play: what is shown, how it begins, what comes next on one's own repository.
@@ -161,6 +169,9 @@ pub(super) fn run(args: Args) -> anyhow::Result<Exit> {
     anstream::println!("  {at} runs");
     anstream::println!("  {at} --repo {} journal", stage.repo().display());
     anstream::println!("\nOn your own repository: {}", play.yours);
+    if args.stay {
+        daemon_runtime()?.block_on(stay(&stage))?;
+    }
     Ok(if complete { Exit::Fine } else { Exit::Failure })
 }
 
@@ -189,6 +200,45 @@ async fn perform(play: &Play, stage: &Stage) -> anyhow::Result<bool> {
         teller = run_until_quiet(&settings, stage, teller).await?;
     }
     Ok(teller.say_end(play.end))
+}
+
+/// The pages read files on other threads while the daemon works.
+fn daemon_runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
+}
+
+/// The daemon on the stage, with its pages on a free port, until the owner has seen enough.
+async fn stay(stage: &Stage) -> anyhow::Result<()> {
+    let mut settings = stage.settings()?;
+    let mut config = Config::clone(&settings.config);
+    config.dashboard.listen = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    settings.config = Arc::new(config);
+    let home = Home::open(&settings.state_dir, &settings.voice)?;
+    let served = web::start(&stage.context(), &settings.config, &home).await;
+    if let Some(dashboard) = &served.dashboard {
+        anstream::println!(
+            "\nLook at it in a browser (this link works once): {}",
+            dashboard.link(Right::Act)?
+        );
+        anstream::println!("Ctrl-C ends it.");
+    }
+    let stop = CancellationToken::new();
+    let asked = stop.clone();
+    tokio::spawn(async move {
+        // Without a way to hear of Ctrl-C the process simply ends by it.
+        if tokio::signal::ctrl_c().await.is_ok() {
+            asked.cancel();
+        }
+    });
+    let watcher = Watcher::start(WatchOptions::default());
+    let (_sender, settings) = tokio::sync::watch::channel(settings);
+    let (look_now, _) = LookNow::new();
+    let daemon =
+        Daemon { settings, look_now, watcher, until: Until::Cancelled, drain: false, home };
+    let repo = stage.repo();
+    let outcomes = daemon.run(Box::new(move |_| vec![repo.clone()]), stop).await;
+    let failed = outcomes.into_iter().find_map(|outcome| outcome.error);
+    failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// The daemon, until there is nothing to do but by the owner.

@@ -20,14 +20,14 @@ pub(super) struct Args {
 }
 
 /// One thing that was looked at.
-#[derive(Serialize)]
-struct Check {
-    name: String,
-    fine: bool,
-    found: String,
+#[derive(Clone, Serialize)]
+pub(crate) struct Check {
+    pub(crate) name: String,
+    pub(crate) fine: bool,
+    pub(crate) found: String,
     /// What to do about it, if something is to be done.
     #[serde(skip_serializing_if = "Option::is_none")]
-    fix: Option<String>,
+    pub(crate) fix: Option<String>,
 }
 
 impl Check {
@@ -48,11 +48,7 @@ impl Check {
 }
 
 pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
-    let (config, check) = config(context);
-    let mut checks = vec![channels(context, &config), check];
-    checks.extend(machine::checks(context)?);
-    checks.extend(agents::checks(context, &config));
-    checks.extend(agents::seats(&config));
+    let checks = checks(context)?;
     if args.json {
         show::json(&checks)?;
     } else {
@@ -60,6 +56,16 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
     }
     let fine = checks.iter().all(|check| check.fine);
     Ok(if fine { Exit::Fine } else { Exit::Finding })
+}
+
+/// All that is looked at.
+pub(crate) fn checks(context: &Context) -> anyhow::Result<Vec<Check>> {
+    let (config, check) = config(context);
+    let mut checks = vec![channels(context, &config), check];
+    checks.extend(machine::checks(context)?);
+    checks.extend(agents::checks(context, &config));
+    checks.extend(agents::seats(&config));
+    Ok(checks)
 }
 
 fn print(check: &Check) {

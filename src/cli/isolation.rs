@@ -7,7 +7,7 @@ use std::path::Path;
 const MARKS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Level {
+pub(crate) enum Level {
     /// Agents share the daemon's user on this machine.
     SharedUser,
     /// They share it, but only inside a container.
@@ -33,7 +33,7 @@ impl Level {
     }
 
     /// Said plainly: what is prevented and what is only found out.
-    pub(super) fn sentence(self) -> &'static str {
+    pub(crate) fn sentence(self) -> &'static str {
         match self {
             Self::SharedUser => {
                 "isolation: none (shared user). Violations are detected, not prevented."

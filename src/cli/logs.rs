@@ -1,6 +1,6 @@
 //! `agency logs`: what a run has said, and what it says. On a terminal an agent's events are shown as lines for people.
 
-mod render;
+pub(crate) mod render;
 
 use super::context::Context;
 use super::cost::since;

@@ -33,7 +33,7 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// Whether a daemon runs, and what each repository's files say.
-pub(super) fn collect(context: &Context) -> anyhow::Result<(bool, Vec<RepoMetrics>)> {
+pub(crate) fn collect(context: &Context) -> anyhow::Result<(bool, Vec<RepoMetrics>)> {
     let seen = status::seen(context)?;
     let known = repositories(&context.state_dir()?)?;
     let mut repos = Vec::new();

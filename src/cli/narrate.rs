@@ -8,7 +8,7 @@ use crate::model::{Event, RunEnd, Severity, clip};
 const MOST: usize = 300;
 
 /// Who did what, from a line of the event log. `None`: not worth a line.
-pub(super) fn logged(event: &Event) -> Option<String> {
+pub(crate) fn logged(event: &Event) -> Option<String> {
     let word = |name: &str| plain(event.context.get(name).map_or("", String::as_str));
     let agent = event.agent.as_ref().map_or("", |seat| seat.as_str());
     let (task, why) = (word("task"), word("why"));

@@ -9,6 +9,7 @@ use super::show;
 use crate::protocol::board;
 use crate::protocol::board::table::{From, Status};
 use crate::protocol::review_loop::table::{Next, Round, Row, TABLE};
+use comfy_table::Table;
 
 /// The transition tables that we judge by
 #[derive(clap::Args)]
@@ -36,15 +37,15 @@ enum Verb {
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let Verb::Show { name, mermaid } = &args.verb;
     match (name.as_str(), mermaid) {
-        (crate::protocol::review_loop::NAME, false) => rows(),
+        (crate::protocol::review_loop::NAME, false) => anstream::println!("{}", rows()),
         (crate::protocol::review_loop::NAME, true) => diagram(),
         (crate::protocol::handoff::NAME, false) => handoff::tables(),
         (crate::protocol::handoff::NAME, true) => handoff::diagram(),
         (crate::protocol::ledger::NAME, false) => ledger::tables(),
         (crate::protocol::ledger::NAME, true) => ledger::diagram(),
-        (crate::protocol::codifica::NAME, false) => codifica::rows(),
+        (crate::protocol::codifica::NAME, false) => anstream::println!("{}", codifica::rows()),
         (crate::protocol::codifica::NAME, true) => codifica::diagram(),
-        (board::NAME, false) => board_rows(),
+        (board::NAME, false) => anstream::println!("{}", board_rows()),
         (board::NAME, true) => board_diagram(),
         _ => {
             let wanted = "loop, board, codifica, handoff, ledger";
@@ -54,7 +55,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
-fn rows() {
+/// The table by which a protocol moves, for other views. `None`: there is no such protocol.
+pub(crate) fn table(name: &str) -> Option<Table> {
+    match name {
+        crate::protocol::review_loop::NAME => Some(rows()),
+        crate::protocol::handoff::NAME => Some(handoff::moves()),
+        crate::protocol::ledger::NAME => Some(ledger::rows()),
+        crate::protocol::codifica::NAME => Some(codifica::rows()),
+        board::NAME => Some(board_rows()),
+        _ => None,
+    }
+}
+
+fn rows() -> Table {
     let mut table =
         show::table(&["row", "phase", "turn", "flag status", "next phase", "next turn", "round"]);
     for row in TABLE {
@@ -69,7 +82,7 @@ fn rows() {
             round,
         ]);
     }
-    anstream::println!("{table}");
+    table
 }
 
 fn next(row: &Row) -> (&'static str, &'static str, &'static str) {
@@ -99,7 +112,7 @@ fn diagram() {
     }
 }
 
-fn board_rows() {
+fn board_rows() -> Table {
     let mut table = show::table(&["row", "from", "to", "who", "if"]);
     for row in board::table::TABLE {
         let from = match row.from {
@@ -108,7 +121,7 @@ fn board_rows() {
         };
         table.add_row([row.id, from, row.to.word(), row.who.word(), row.guard.words()]);
     }
-    anstream::println!("{table}");
+    table
 }
 
 fn board_diagram() {

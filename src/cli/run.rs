@@ -12,6 +12,7 @@ use crate::escalate::{self, Courier, Heartbeat, Proofs, Supervisor, Voice};
 use crate::live::LiveFeed;
 use crate::repository::{StateDir, repositories};
 use crate::watch::{Mode, WatchOptions, Watcher};
+use crate::web;
 use crate::workspace::{RepoStatus, Settings, Until};
 use narrator::Narrator;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -81,6 +82,11 @@ pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         let home = Home::open(&state_dir, &settings.voice)?;
         let (sender, settings) = watch::channel(settings);
         let (look_now, asked) = LookNow::new();
+        let config = Arc::clone(&settings.borrow().config);
+        let _served = match args.once {
+            true => None,
+            false => Some(web::start(context, &config, &home).await),
+        };
         let following = tokio::spawn(source.follow(sender, asked));
         tracing::info!("agency is at work");
         let outcomes = Daemon { watcher, until, drain: args.drain, settings, look_now, home }

@@ -17,7 +17,7 @@ use crate::run::history::{RunRecord, Today};
 use crate::workspace::{Kind, Pause, ProtocolStatus};
 use daemon::DaemonView;
 pub(super) use daemon::outboxes;
-use gather::gather;
+pub(crate) use gather::gather;
 use screen::Screen;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -44,48 +44,48 @@ pub(super) struct Args {
 }
 
 #[derive(Serialize)]
-struct Status {
-    daemon: DaemonView,
-    repos: Vec<Repo>,
+pub(crate) struct Status {
+    pub(crate) daemon: DaemonView,
+    pub(crate) repos: Vec<Repo>,
     /// How the owner hears of what is wrong.
-    channels: Vec<String>,
+    pub(crate) channels: Vec<String>,
     /// What keeps agents apart from us (SE-05).
     isolation: &'static str,
     #[serde(skip)]
-    level: Level,
+    pub(crate) level: Level,
     /// What is wrong with the configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<String>,
+    pub(crate) problem: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Repo {
-    path: PathBuf,
-    held: bool,
+pub(crate) struct Repo {
+    pub(crate) path: PathBuf,
+    pub(crate) held: bool,
     /// The daemon cannot work here; `closed` says why.
-    frozen: bool,
+    pub(crate) frozen: bool,
     /// A running daemon works here, or says that it cannot.
-    attended: bool,
+    pub(crate) attended: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    closed: Option<String>,
+    pub(crate) closed: Option<String>,
     /// The owner lets no run start here.
     #[serde(skip_serializing_if = "Option::is_none")]
-    paused: Option<Pause>,
-    notes: Vec<String>,
-    protocols: Vec<ProtocolStatus>,
-    runs: Vec<RunRecord>,
+    pub(crate) paused: Option<Pause>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) protocols: Vec<ProtocolStatus>,
+    pub(crate) runs: Vec<RunRecord>,
     /// What runs that ended today (UTC) cost, as far as they say so.
-    cost_today_usd: f64,
-    escalations: Vec<Record>,
+    pub(crate) cost_today_usd: f64,
+    pub(crate) escalations: Vec<Record>,
     #[serde(skip)]
     unkept: Option<Unkept>,
 }
 
 /// What need not be read again for the next look, by the repository's folder.
-type Memory = BTreeMap<PathBuf, Today>;
+pub(crate) type Memory = BTreeMap<PathBuf, Today>;
 
 impl Status {
-    fn keep(self) {
+    pub(crate) fn keep(self) {
         self.repos.into_iter().filter_map(|repo| repo.unkept).for_each(Unkept::keep);
     }
 }

@@ -2,6 +2,7 @@
 //! it cannot work. It opens no repository itself.
 
 use super::presence::{Presence, PresenceError};
+use super::router::CommandRouter;
 use crate::clock;
 use crate::escalate::{DeliveryState, EscalateError, Outbox, Proof, Record, State, Voice};
 use crate::live::Happening;
@@ -60,6 +61,7 @@ struct Shared {
     lost: watch::Sender<u64>,
     /// Our promise that this folder is looked after (ES-08).
     proof: Option<Proof>,
+    router: CommandRouter,
 }
 
 struct Inner {
@@ -104,6 +106,7 @@ impl Home {
             inner: Mutex::new(Inner { presence, touched: now, frozen: BTreeMap::new(), left_open }),
             lost: watch::channel(0).0,
             proof: voice.proofs.as_ref().map(|proofs| proofs.promise()),
+            router: CommandRouter::default(),
         };
         let home = Self(Arc::new(shared));
         match Outbox::open(outbox.clone(), OURS, state_dir.path()) {
@@ -128,6 +131,16 @@ impl Home {
             ticks.tick().await;
             self.0.look(&mut self.lock());
         }
+    }
+
+    /// The way in for commands from inside the daemon.
+    pub fn router(&self) -> &CommandRouter {
+        &self.0.router
+    }
+
+    /// The daemon's own folder, as it is now.
+    pub fn folder(&self) -> PathBuf {
+        self.lock().presence.folder().to_owned()
     }
 
     /// Changes when the state directory was removed under us: nothing that lies in it can be relied on.

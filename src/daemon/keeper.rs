@@ -178,6 +178,7 @@ impl Keeper {
             // Whoever slips in while we open it again is waited for: it is ours.
             patience = Duration::MAX;
             let (fresh, arriving) = mpsc::channel(16);
+            let _route = self.home.router().open(&self.root, fresh.clone());
             let served = control::serve(&workspace.places().control_sock(), fresh)?;
             tokio::spawn(after_a_look(self.look_now.clone(), arriving, sender.clone()));
             if let Some(request) = left_over.take() {

@@ -5,6 +5,7 @@ mod beside;
 mod check;
 mod commands;
 mod damage;
+pub(crate) mod dashboard;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod faults;
 mod frozen;

@@ -3,6 +3,7 @@
 
 mod board;
 mod board_sim;
+mod browser;
 mod causes;
 mod clocks;
 mod codifica;

@@ -23,12 +23,37 @@ impl Difference {
 const PLAIN: [&str; 5] =
     ["-z", "--raw", "--no-renames", "--no-ext-diff", "--ignore-submodules=none"];
 
+const PATCH: [&str; 6] = [
+    "--no-color",
+    "--no-renames",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--ignore-submodules=none",
+    "--src-prefix=a/",
+];
+
 impl Repo {
     pub async fn diff(&self, from: &TreeId, to: &TreeId) -> Result<Vec<Change>, GitError> {
         let call = Call::local("diff-tree").arg("-r").args(PLAIN).arg("--end-of-options");
         let call = call.arg(names::object(from.as_str())?).arg(names::object(to.as_str())?);
         let found = parse("diff-tree", &self.git(call).await?.stdout)?;
         Ok(found.iter().map(Difference::change).collect())
+    }
+
+    /// The change as people read it. `None`: it is longer than `limit` bytes. No filter, driver or conversion of the repository runs.
+    pub async fn patch(
+        &self,
+        from: &TreeId,
+        to: &TreeId,
+        limit: u64,
+    ) -> Result<Option<String>, GitError> {
+        let call = Call::local("diff-tree").arg("-r").arg("-p").args(PATCH).arg("--end-of-options");
+        let call = call.arg(names::object(from.as_str())?).arg(names::object(to.as_str())?);
+        match self.git(call.stdout_max(limit)).await {
+            Ok(output) => Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned())),
+            Err(GitError::TooMuch { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// From a tree or commit to what an index file holds.

@@ -24,14 +24,14 @@ pub(super) const READERS: usize = 16;
 pub(super) const LISTERS: usize = 4;
 
 /// The tasks of a board with their paths, and what is wrong with the others.
-pub(super) type Tasks = (Vec<(RelPath, Task)>, Vec<Rejection>);
+pub(crate) type Tasks = (Vec<(RelPath, Task)>, Vec<Rejection>);
 
 pub(super) fn tasks(root: &Path) -> Tasks {
     tasks_that(root, |_| true)
 }
 
 /// Only those whose status is wanted: of the others no more is read than it takes to know that.
-pub(super) fn tasks_that(root: &Path, wanted: impl Fn(Status) -> bool + Sync) -> Tasks {
+pub(crate) fn tasks_that(root: &Path, wanted: impl Fn(Status) -> bool + Sync) -> Tasks {
     let (mut tasks, mut problems) = (Vec::new(), Vec::new());
     let days = days(&root.join(".kodingx/inbox"));
     let (ahead, zone) = (head::ahead(READERS), zone(root));
@@ -85,14 +85,14 @@ fn tasks_of(
 }
 
 /// Where tasks really stand, as our journal has it (AG-11): a file's DONE is only a claim.
-pub(in super::super) struct Stands {
+pub(crate) struct Stands {
     tasks: BTreeMap<String, Status>,
     /// Our journal knows this board.
     known: bool,
 }
 
 impl Stands {
-    pub(in super::super) fn of(remembered: &BTreeMap<String, Value>) -> Self {
+    pub(crate) fn of(remembered: &BTreeMap<String, Value>) -> Self {
         let status = |value: &Value| value.as_str().and_then(Status::parse);
         let adopted = remembered.get("adopted").and_then(Value::as_object).into_iter().flatten();
         let mut tasks: BTreeMap<String, Status> =
@@ -110,7 +110,7 @@ impl Stands {
     }
 
     /// A file moves nothing by itself; one that the journal does not know yet may only be new.
-    pub(in super::super) fn status(&self, task: &Task) -> Status {
+    pub(crate) fn status(&self, task: &Task) -> Status {
         match self.tasks.get(task.id.as_str()) {
             Some(status) => *status,
             None if self.known && task.status == Status::Done => Status::New,

@@ -1,5 +1,6 @@
 //! The demo's stage: a repository, scripted agents, a configuration, a state directory, all in one throw-away folder.
 
+use super::super::context::Context;
 use super::Play;
 use crate::capacity::Capacity;
 use crate::config::{Config, Env};
@@ -108,6 +109,13 @@ impl Stage {
         let config = json!({"agents": agents, "roles": roles, "codifica": {"agents": play.seats}});
         // JSON is YAML too.
         Ok(serde_json::to_string_pretty(&config)?)
+    }
+
+    /// As a command line of the owner's would have it here.
+    pub(super) fn context(&self) -> Context {
+        let state = [("AGENCY_STATE_DIR".into(), self.state().into_os_string())];
+        let env: Env = std::env::vars_os().chain(state).collect();
+        Context::in_env(env, self.config_path())
     }
 
     pub(super) fn settings(&self) -> anyhow::Result<Settings> {

@@ -10,7 +10,7 @@ const MESSAGE_MAX: usize = 4_000;
 const CALL_MAX: usize = 160;
 
 /// `None`: the line says nothing to a person. What is no event of the CLI's is shown as it is.
-pub(super) fn line(profile: Option<Profile>, line: &str) -> Option<String> {
+pub(crate) fn line(profile: Option<Profile>, line: &str) -> Option<String> {
     let event =
         line.trim_start().starts_with('{').then(|| serde_json::from_str::<Value>(line).ok());
     let shown = match (profile, event.flatten()) {

@@ -3,15 +3,16 @@
 use super::super::show;
 use crate::protocol::codifica::State;
 use crate::protocol::codifica::table::{From, TABLE};
+use comfy_table::Table;
 
-pub(super) fn rows() {
+pub(super) fn rows() -> Table {
     let mut table = show::table(&["row", "from", "to", "who", "asks for"]);
     for row in TABLE {
         let guards: Vec<_> = row.guards.iter().map(|guard| format!("{guard:?}")).collect();
         let (from, to, who) = (row.from.word(), row.to.word(), row.who.word());
         table.add_row([row.id, from, to, who, &guards.join(", ")]);
     }
-    anstream::println!("{table}");
+    table
 }
 
 pub(super) fn diagram() {

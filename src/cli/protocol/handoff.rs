@@ -2,16 +2,12 @@
 
 use super::super::show;
 use crate::protocol::handoff::table::{Folder, MOVES, Needs, RESULTS, TYPES};
+use comfy_table::Table;
 
 pub(super) fn tables() {
     let mut types = show::table(&["row", "type", "from", "to"]);
     for row in TYPES {
         types.add_row([row.id, row.kind.word(), row.from.word(), row.to.word()]);
-    }
-    let mut moves = show::table(&["row", "from folder", "to folder", "addressed to"]);
-    for row in MOVES {
-        let from = row.from.map_or("(new)", Folder::word);
-        moves.add_row([row.id, from, row.to.word(), row.addressee.word()]);
     }
     let mut results = show::table(&["row", "agent", "result", "must leave"]);
     for row in RESULTS {
@@ -21,7 +17,18 @@ pub(super) fn tables() {
         };
         results.add_row([row.id, row.who.word(), row.said.word(), needs]);
     }
+    let moves = moves();
     anstream::println!("{types}\n\n{moves}\n\n{results}");
+}
+
+/// How a message moves.
+pub(super) fn moves() -> Table {
+    let mut moves = show::table(&["row", "from folder", "to folder", "addressed to"]);
+    for row in MOVES {
+        let from = row.from.map_or("(new)", Folder::word);
+        moves.add_row([row.id, from, row.to.word(), row.addressee.word()]);
+    }
+    moves
 }
 
 pub(super) fn diagram() {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 #[derive(Serialize)]
-pub(super) struct DaemonView {
+pub(crate) struct DaemonView {
     pub(super) running: bool,
     pid: Option<u32>,
     /// Since when it runs; of one that does not, since when it does not.
@@ -66,7 +66,7 @@ impl DaemonView {
         self.running && all.into_iter().any(|one| one.is_none_or(|one| one == pid))
     }
 
-    pub(super) fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let time = |at: Timestamp| at.format("%Y-%m-%d %H:%M:%SZ").to_string();
         if !self.running {
             return match self.since {
@@ -82,7 +82,7 @@ impl DaemonView {
         format!("daemon: running ({})", all.map(one).collect::<Vec<_>>().join("; "))
     }
 
-    pub(super) fn frozen(&self) -> Vec<Frozen> {
+    pub(crate) fn frozen(&self) -> Vec<Frozen> {
         self.folders.iter().flat_map(|folder| Frozen::list(folder)).collect()
     }
 

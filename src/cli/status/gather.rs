@@ -17,7 +17,7 @@ use crate::run::history::{RunRecord, Today};
 use crate::workspace::{ConditionStatus, Kind, ProtocolStatus, RepoStatus};
 use std::path::Path;
 
-pub(super) fn gather(context: &Context, memory: &mut Memory) -> anyhow::Result<Status> {
+pub(crate) fn gather(context: &Context, memory: &mut Memory) -> anyhow::Result<Status> {
     // A configuration that is wrong must not hide what a daemon with the last good one does.
     let (channels, problem) = match context.config() {
         Ok(config) => (escalate::channels(&config, &context.env), None),
