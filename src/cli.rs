@@ -10,6 +10,7 @@ pub(crate) mod context;
 mod cost;
 mod dashboard;
 mod demo;
+mod digest;
 pub(crate) mod doctor;
 mod escalations;
 mod exit;
@@ -81,6 +82,7 @@ enum Verb {
     Runs(runs::Args),
     Logs(logs::Args),
     Cost(cost::Args),
+    Digest(digest::Args),
     Dashboard(dashboard::Args),
     Stop(ask::StopArgs),
     Escalations(escalations::Args),
@@ -166,6 +168,7 @@ fn dispatch(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Runs(args) => runs::run(context, &args),
         Verb::Logs(args) => logs::run(context, &args),
         Verb::Cost(args) => cost::run(context, &args),
+        Verb::Digest(args) => digest::run(context, &args),
         Verb::Dashboard(args) => dashboard::run(context, &args),
         Verb::Stop(args) => ask::stop(context, &args),
         Verb::Escalations(args) => escalations::run(context, &args),

@@ -26,7 +26,7 @@ pub use problem::{Problem, Problems};
 pub use protocols::{
     BoardConfig, CodificaConfig, HandoffConfig, Isolation, Limits, LoopConfig, Merge,
 };
-pub use quiet::Quiet;
+pub use quiet::{Quiet, TimeOfDay};
 pub use repos::{ProtocolName, RepoEntry};
 pub use serve::{DashboardConfig, MetricsConfig};
 

@@ -46,6 +46,7 @@ pub mod cli;
 pub mod config;
 pub mod control;
 pub mod daemon;
+mod digest;
 pub mod escalate;
 pub mod live;
 pub mod metrics;

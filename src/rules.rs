@@ -220,6 +220,7 @@ pub const RULES: &[Rule] = &[
     rule("WB-03", "who gets in", "`agency dashboard --link` prints a link that works once within five minutes and becomes a cookie; `--read-only` gives one that may look and not act. Requests under other names than `localhost` and `dashboard.hosts`, or made by pages of other sites, are refused, and a source that guesses tokens is locked out for 15 minutes. A restart of the daemon ends all sessions."),
     rule("WB-04", "texts of others are shown, never run", "Markup of a repository, a report or a log is text on a page, and characters that steer a terminal, turn the direction of reading or cannot be seen are shown by their number."),
     rule("WB-05", "no agent gets in", "A process inside a run is refused whatever it presents. One that cannot be told apart from a run, such as a connection whose process is hidden, may look with a session and not act: use the socket, for example `ssh -L 7777:PATH/dashboard.sock`."),
+    rule("OP-09", "the report", "`agency digest` says what was done, refused and held since a time, what it cost, who worked how long, and what waits for you; `--html FILE` writes one page, `escalation.digest` sends it daily."),
     rule("MX-01", "numbers for Prometheus", "At `metrics.listen`, and by `agency metrics --prometheus`. No label names a task, a run or a path, so the number of series does not grow with the work."),
 ];
 

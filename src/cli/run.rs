@@ -8,6 +8,7 @@ use super::exit::{Exit, Refused, report};
 use super::site::{self, Wish};
 use crate::config::Env;
 use crate::daemon::{Daemon, Home, LookNow, Outcome, Roots, Source};
+use crate::digest::send_daily;
 use crate::escalate::{self, Courier, Heartbeat, Proofs, Supervisor, Voice};
 use crate::live::LiveFeed;
 use crate::repository::{StateDir, repositories};
@@ -87,12 +88,14 @@ pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
             true => None,
             false => Some(web::start(context, &config, &home).await),
         };
+        let reporting = tokio::spawn(send_daily(home.clone(), settings.clone()));
         let following = tokio::spawn(source.follow(sender, asked));
         tracing::info!("agency is at work");
         let outcomes = Daemon { watcher, until, drain: args.drain, settings, look_now, home }
             .run(roots, stop)
             .await;
         following.abort();
+        reporting.abort();
         let worked_on: Vec<_> = outcomes.iter().map(|outcome| outcome.root.clone()).collect();
         if args.once {
             voices.deliver().await;

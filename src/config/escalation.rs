@@ -1,7 +1,7 @@
 //! How the owner is reached: the `escalation` and `heartbeat` of a configuration. It sends nothing.
 
 use super::address::{mail_address, smtp, url};
-use super::quiet::{Quiet, quiet};
+use super::quiet::{Quiet, TimeOfDay, quiet, time_of_day};
 use super::value::{
     duration, env_name, known_name, list, name, one_of, optional, some_list, text, yes_or_no,
 };
@@ -26,6 +26,8 @@ pub struct EscalationConfig {
     pub repeat: Duration,
     /// Before the first retry of a delivery; doubles.
     pub backoff: Duration,
+    /// When the daily report is sent.
+    pub digest: Option<TimeOfDay>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +102,7 @@ impl Default for EscalationConfig {
             routes: BTreeMap::new(),
             repeat: 4 * 3600 * SECOND,
             backoff: 30 * SECOND,
+            digest: None,
         }
     }
 }
@@ -132,6 +135,7 @@ pub(super) fn read_escalation(spot: &mut Spot<'_>) -> Option<EscalationConfig> {
         keys.set("desktop_quiet", &mut escalation.desktop_quiet, optional(quiet));
         keys.set("repeat", &mut escalation.repeat, duration(60 * SECOND));
         keys.set("backoff", &mut escalation.backoff, duration(Duration::from_millis(1)));
+        keys.set("digest", &mut escalation.digest, optional(time_of_day));
         name_channels(&mut escalation);
         refuse_twins(keys, &escalation);
         let channels: Vec<&str> = escalation.channels();

@@ -52,6 +52,42 @@ impl Quiet {
     }
 }
 
+/// `08:00` by this machine's clock, `08:00 UTC` by the world's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeOfDay {
+    minute: u16,
+    zone: Zone,
+}
+
+impl TimeOfDay {
+    pub fn of(text: &str) -> Option<Self> {
+        let (time, zone) = match text.strip_suffix(" UTC") {
+            Some(time) => (time, Zone::Utc),
+            None => (text, Zone::Local),
+        };
+        Some(Self { minute: minute(time)?, zone })
+    }
+
+    /// The last such moment, up to and including `now`.
+    pub fn last(&self, now: Timestamp) -> Timestamp {
+        let time = match self.zone {
+            Zone::Local => now.with_timezone(&Local).time(),
+            Zone::Utc => now.time(),
+        };
+        let day = 24 * 3600;
+        let passed = i64::from(time.num_seconds_from_midnight()) - 60 * i64::from(self.minute);
+        let nanos = i64::from(now.timestamp_subsec_nanos());
+        now - chrono::TimeDelta::seconds((passed + day) % day)
+            - chrono::TimeDelta::nanoseconds(nanos)
+    }
+}
+
+pub(super) fn time_of_day(spot: &mut Spot<'_>) -> Option<TimeOfDay> {
+    let wanted = "a time of day such as `08:00` (this machine's clock) or `08:00 UTC`";
+    text_that(wanted, |text| TimeOfDay::of(text).is_some())(spot)
+        .and_then(|text| TimeOfDay::of(&text))
+}
+
 fn minute(text: &str) -> Option<u16> {
     let (hour, minute) = text.split_once(':')?;
     let number = |part: &str| {
@@ -86,6 +122,22 @@ mod tests {
         assert_eq!(until(night, "07:00:00"), None);
         assert_eq!(until("12:00-13:30 UTC", "12:10:30").as_deref(), Some("01T13:30:00"));
         assert_eq!(until("12:00-13:30 UTC", "23:00:00"), None);
+    }
+
+    // covers: OP-09
+    #[test]
+    fn the_last_moment_of_a_time_of_day() {
+        let last = |at: &str| {
+            let at = format!("2026-01-02T{at}Z").parse().unwrap();
+            let last = TimeOfDay::of("08:00 UTC").unwrap().last(at);
+            last.format("%dT%H:%M:%S").to_string()
+        };
+        assert_eq!(last("07:59:59.5"), "01T08:00:00");
+        assert_eq!(last("08:00:00"), "02T08:00:00");
+        assert_eq!(last("23:30:10.25"), "02T08:00:00");
+        for bad in ["", "8:00", "24:00", "08:00 CET"] {
+            assert_eq!(TimeOfDay::of(bad), None, "{bad}");
+        }
     }
 
     #[test]

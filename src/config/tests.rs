@@ -41,7 +41,7 @@ fn the_example_states_the_defaults() {
     assert_eq!(parse(""), Config::default());
     let node = yaml::parse(EXAMPLE.as_bytes(), &mut Problems::default()).unwrap();
     let Kind::Map(sections) = node.kind else { panic!("not a mapping") };
-    assert_eq!(sections.len(), 9, "what is at its default must be stated, not only shown");
+    assert_eq!(sections.len(), 11, "what is at its default must be stated, not only shown");
 }
 
 #[test]
@@ -55,7 +55,31 @@ fn the_example_switched_on_is_right() {
     assert_eq!(config.escalation.secret_names(), secrets);
     assert_eq!(config.escalation.webhooks[0].quiet, Quiet::of("22:00-07:00"));
     assert_eq!(config.escalation.email[0].quiet, Quiet::of("22:00-07:00 UTC"));
+    assert_eq!(config.escalation.digest, TimeOfDay::of("08:00"));
+    assert_eq!(config.dashboard.listen, "127.0.0.1:7777".parse().ok());
+    assert_eq!(config.metrics.listen, "127.0.0.1:9464".parse().ok());
     assert_eq!(config.heartbeat.unwrap().every, Duration::from_secs(300));
+}
+
+// covers: WB-03, MX-01
+#[test]
+fn an_address_that_others_can_reach_needs_a_word_more() {
+    for open in ["0.0.0.0:7777", "192.0.2.1:7777", "[::]:7777"] {
+        let (places, text) = problems(&format!("dashboard: {{ listen: \"{open}\" }}\n"));
+        assert!(places[0].ends_with(" dashboard") && text.contains("dashboard.proxies"), "{text}");
+        let (places, text) = problems(&format!("metrics: {{ listen: \"{open}\" }}\n"));
+        assert!(places[0].ends_with(" metrics") && text.contains("metrics.open"), "{text}");
+        let config = parse(&format!(
+            "dashboard: {{ listen: \"{open}\", proxies: [\"192.0.2.9\"] }}\nmetrics: {{ listen: \"{open}\", open: true }}\n"
+        ));
+        assert!(config.dashboard.listen.is_some() && config.metrics.listen.is_some());
+    }
+    for wrong in ["localhost", "7777", "localhost:7777", "127.0.0.1"] {
+        problems(&format!("dashboard: {{ listen: \"{wrong}\" }}\n"));
+    }
+    for wrong in ["http://box", "a b", "box/x", "*"] {
+        problems(&format!("dashboard: {{ hosts: [\"{wrong}\"] }}\n"));
+    }
 }
 
 /// A key that nobody knows, put in every mapping, makes the reader name all keys that it knows there.
@@ -74,7 +98,7 @@ fn the_example_shows_every_key() {
         assert_eq!(known, shown[&place].iter().map(String::as_str).collect(), "{}", problem.path);
         sections += 1;
     }
-    assert_eq!(sections, 16, "sections that were looked at: {found}");
+    assert_eq!(sections, 18, "sections that were looked at: {found}");
 }
 
 /// The name of a kind of mapping: all agents are alike, and so are all items of a list.

@@ -143,6 +143,16 @@ impl Home {
         self.lock().presence.folder().to_owned()
     }
 
+    /// Sends a report to all channels. It is over as soon as it is told: nothing waits for it.
+    pub fn report(&self, report: &Escalation, at: Timestamp) -> Result<(), EscalateError> {
+        let folder = self.folder();
+        let outbox = self.0.outbox(&folder, Path::new("all repositories"))?;
+        let key = Key::new(format!("report-{}", at.timestamp_millis()));
+        outbox.report(report, &key, at)?;
+        self.0.voice.nudge();
+        Ok(())
+    }
+
     /// Changes when the state directory was removed under us: nothing that lies in it can be relied on.
     pub(super) fn lost(&self) -> watch::Receiver<u64> {
         self.0.lost.subscribe()

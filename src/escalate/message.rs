@@ -81,6 +81,7 @@ impl Message {
     pub(super) fn of(record: &Record, kind: Kind, seq: u32, redactor: &Redactor) -> Self {
         let text = |text: &str| cut(&redactor.clean(text), TEXT_MAX);
         let line = |text: &str, limit| clip(&redactor.clean(text), limit);
+        let kind = if record.is_report() { Kind::Digest } else { kind };
         Self {
             id: message_id(&record.id, seq, kind),
             seq,
@@ -167,6 +168,7 @@ impl Message {
             Kind::Opened => "new".to_owned(),
             Kind::Repeated => format!("still open, seen {} times", self.count),
             Kind::Resolved => "resolved: nothing to do".to_owned(),
+            Kind::Digest if self.rule == "OP-09" => "a report".to_owned(),
             Kind::Digest => "many at once".to_owned(),
         };
         let mut parts = vec![

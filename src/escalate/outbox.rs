@@ -170,6 +170,19 @@ impl Outbox {
         self.write(&record)
     }
 
+    /// Keeps a record that is sent once and never open: a report asks for nothing.
+    pub fn report(
+        &self,
+        escalation: &Escalation,
+        key: &Key,
+        at: Timestamp,
+    ) -> Result<(), EscalateError> {
+        let id = escalation.cause.id(&self.repo_key);
+        let mut record = Record { state: State::Resolved, ..self.fresh(&id, escalation, at) };
+        record.remember(key);
+        self.write(&record)
+    }
+
     pub fn resolve(&self, cause: &Cause, key: &Key, at: Timestamp) -> Result<(), EscalateError> {
         let id = cause.id(&self.repo_key);
         let Some(record) = self.known(&id) else { return Ok(()) };
@@ -305,6 +318,11 @@ impl Outbox {
 }
 
 impl Record {
+    /// It tells what happened, and there is nothing to resolve.
+    pub(crate) fn is_report(&self) -> bool {
+        self.rule == "OP-09"
+    }
+
     pub(super) fn is_open(&self) -> bool {
         self.state != State::Resolved
     }

@@ -56,6 +56,9 @@ fn wanted(
         return (rules.routed && !(history && lane.seq() == 0)).then_some((Kind::Opened, now));
     }
     let told = lane.told.as_ref()?;
+    if record.is_report() {
+        return None;
+    }
     if record.state == State::Resolved {
         return (lane.ended < told.opening).then_some((Kind::Resolved, now));
     }

@@ -2,6 +2,7 @@
 //! the report, the numbers, and how much it all costs where there is much to show.
 
 use super::stage::{Daemon, HONEST, Stage, wait_until};
+use crate::escalate::receiver::Receiver;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -229,6 +230,57 @@ fn an_open_page_hears_of_a_transition_within_a_second() {
     drop(daemon);
 }
 
+// covers: OP-09
+#[test]
+fn the_report_says_what_happened_and_goes_out_at_its_time() {
+    let hooks = Receiver::fine();
+    let stage = Stage::new(HONEST);
+    stage.configure("");
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0);
+    let text = stage.ok(&["digest", "--since", "1h"]);
+    for words in ["Nothing waits for you", "committed", "claude-code", "codex"] {
+        assert!(text.contains(words), "{words} is missing in {text}");
+    }
+    let value = stage.json(&["digest", "--since", "1h", "--json"]);
+    assert!(
+        value["runs"].as_u64().unwrap() >= 4
+            && value["repos"][0]["committed"].as_array().unwrap().len() >= 4,
+        "{value}"
+    );
+    let page = stage.at("report.html");
+    stage.ok(&["digest", "--since", "1h", "--html", page.to_str().unwrap()]);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(
+        page.contains("<svg")
+            && page.contains("Nothing waits for you")
+            && !page.contains("<script"),
+        "{page}"
+    );
+    // A daemon that was away at the time sends the report when it comes.
+    let daemon_folder = stage.at("state/daemon");
+    std::fs::write(daemon_folder.join("digest.json"), "{\"until\":\"2026-01-01T00:00:00Z\"}")
+        .unwrap();
+    let url = hooks.url("/hook");
+    stage.configure(&format!(
+        "escalation:\n  digest: \"00:00 UTC\"\n  webhooks: [ {{ url: \"{url}\" }} ]\n"
+    ));
+    let daemon = stage.start();
+    let sent = || {
+        hooks
+            .requests()
+            .into_iter()
+            .map(|request| request.json())
+            .find(|body| body["rule"] == "OP-09")
+    };
+    let body = stage.wait("the report", sent);
+    assert_eq!(body["type"], "escalation.digest");
+    assert!(body["summary"].as_str().unwrap().starts_with("Nothing waits for you"), "{body}");
+    let status = stage.ok(&["status", "--json"]);
+    assert!(!status.contains("OP-09"), "a report waits for nothing: {status}");
+    drop(daemon);
+}
+
 // covers: MX-01
 #[test]
 fn the_numbers_are_served_without_a_session_and_nothing_else_is() {
@@ -258,7 +310,8 @@ fn the_numbers_are_served_without_a_session_and_nothing_else_is() {
     assert_eq!(status(&send(address, "GET", "/", "", "")), "404");
     let printed = stage.ok(&["metrics", "--prometheus"]);
     assert!(
-        printed.contains("agency_runs_total{") && printed.contains("agency_cost_usd"),
+        printed.contains("agency_runs_total{")
+            && printed.contains("agency_flag_to_action_seconds_count"),
         "{printed}"
     );
     drop(daemon);
