@@ -293,7 +293,7 @@ fn the_numbers_are_served_without_a_session_and_nothing_else_is() {
     let served = || {
         TcpStream::connect(address).ok()?;
         let reply = send(address, "GET", "/metrics", "", "");
-        reply.contains("row=\"RL5\"").then_some(reply)
+        (reply.contains("row=\"RL5\"") && reply.contains("kind=\"done\"} 1")).then_some(reply)
     };
     let text = stage.wait("the numbers", served);
     for line in [

@@ -7,6 +7,9 @@ use crate::safe::{Foreign, inner};
 use crate::view::{Cause, RepoCard};
 use maud::{Markup, html};
 
+/// How a message begins that asks for nothing; `Seen` closes it.
+const NOTHING: &str = "nothing to do";
+
 pub(super) fn card(frame: &Frame, repo: &RepoCard, cause: &Cause) -> Markup {
     let class = if cause.holds { "held" } else { cause.severity.word() };
     html! {
@@ -14,7 +17,7 @@ pub(super) fn card(frame: &Frame, repo: &RepoCard, cause: &Cause) -> Markup {
             header {
                 @if cause.holds { span .mark .held { "held" } } @else { span .mark .(cause.severity.word()) { (cause.severity.word()) } }
                 a .where href={ "/repo/" (repo.key) } { (Foreign(&repo.name)) }
-                span .rule title="agency explain" { (Foreign(&cause.protocol)) " " (cause.rule) }
+                span .rule title="agency explain" { (Foreign(&cause.protocol)) " " (Foreign(&cause.rule)) }
                 span .when { (ago(cause.first_seen, frame.now)) @if cause.count > 1 { ", " (cause.count) " times" } @if cause.acked { ", seen" } }
             }
             h2 { (Foreign(&cause.summary)) }
@@ -30,7 +33,7 @@ pub(super) fn card(frame: &Frame, repo: &RepoCard, cause: &Cause) -> Markup {
                 @if !cause.wont.is_empty() { dt { "Not without you" } dd { (Foreign(&cause.wont)) } }
                 @if !cause.undelivered.is_empty() { dt { "Not delivered by" } dd { (Foreign(&cause.undelivered.join(", "))) } }
             }
-            @if cause.holds || cause.options.is_empty() { pre .command aria-label="The command that resolves it" { (inner(&cause.resolve)) } }
+            @if !cause.resolve.starts_with(NOTHING) { pre .command aria-label="The command that resolves it" { (inner(&cause.resolve)) } }
             (answers(frame, repo, cause))
         }
     }

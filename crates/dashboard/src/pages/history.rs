@@ -46,7 +46,7 @@ fn messages(frame: &Frame, causes: &[PastCause]) -> Markup {
                 @for cause in causes {
                     li { a .run href={ "/repo/" (cause.repo_key) } {
                         span .mark .(if cause.state == "resolved" { "fine" } else { cause.severity.word() }) { (cause.state) }
-                        span .who { (cause.rule) " " (Foreign(&cause.summary)) }
+                        span .who { (Foreign(&cause.rule)) " " (Foreign(&cause.summary)) }
                         span .phase { (Foreign(&cause.repo)) }
                         span .when { (ago(cause.first_seen, frame.now)) }
                     } }

@@ -116,7 +116,7 @@ fn changes(diff: &DiffView) -> Markup {
 
 fn class(line: &str) -> &'static str {
     match line.as_bytes() {
-        [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => "file",
+        [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => "path",
         [b'd', b'i', b'f', b'f', ..] => "file",
         [b'+', ..] => "add",
         [b'-', ..] => "del",
