@@ -85,6 +85,43 @@ fn the_loop_does_not_begin_beside_a_refused_file() {
     }
 }
 
+/// What a file looks like whose writer has not finished, or never will.
+const UNFINISHED: [&str; 3] = ["", " \n", "{\"percent\": 40, \"eta\": "];
+
+// covers: LG-02, LG-15
+#[test]
+fn nothing_starts_beside_a_file_that_is_empty_or_cut_off() {
+    for (name, _) in FOREIGN {
+        for text in UNFINISHED {
+            for known in [Known::Untracked, Known::Ignored] {
+                let stage = stage();
+                put(&stage, name, text, known);
+                let before = seen(&stage, name);
+                let said = stage.agency(&["ledger", "init"]);
+                assert_eq!(said.code, 1, "{known:?} {name} {text:?}: {}{}", said.out, said.err);
+                assert!(said.err.contains(&format!("`{name}`")), "{}", said.err);
+                stage.agency(&["run", "--once"]);
+                assert_eq!(started(&stage), "", "{known:?} {name} {text:?}");
+                assert_eq!(seen(&stage, name), before, "{known:?} {name} {text:?}");
+            }
+        }
+    }
+}
+
+// covers: LG-02
+#[test]
+fn a_loop_under_way_starts_nothing_beside_a_file_that_is_cut_off() {
+    for (name, _) in FOREIGN {
+        let stage = stage();
+        stage.ok(&["ledger", "init"]);
+        put(&stage, name, UNFINISHED[2], Known::Untracked);
+        let before = seen(&stage, name);
+        stage.agency(&["run", "--once"]);
+        assert_eq!(started(&stage), "", "{name}: an agent was started");
+        assert_eq!(seen(&stage, name), before, "{name}");
+    }
+}
+
 // covers: LG-02
 #[test]
 fn a_loop_under_way_is_held_beside_a_refused_file_and_goes_on_when_it_is_gone() {

@@ -111,6 +111,23 @@ fn every_row_and_every_forbidden_action_has_a_folder() {
     }
 }
 
+// covers: LG-16
+#[test]
+fn a_reviewer_is_asked_for_the_checklist_and_the_range() {
+    let asked = |phase: &str| {
+        let world = stage(&Scene { phase: phase.to_owned(), ..Scene::default() });
+        world.alive().unwrap().spawn.prompt.clone()
+    };
+    let review = asked("REVIEW");
+    for wanted in ["--checklist JSON", "--range-description TEXT", "maintainability"] {
+        assert!(review.contains(wanted), "{wanted}: {review}");
+    }
+    let architecture = asked("ARCHITECTURE");
+    for wanted in ["--checklist JSON", "structure, dependencies"] {
+        assert!(architecture.contains(wanted), "{wanted}: {architecture}");
+    }
+}
+
 fn check(folder: &Path) {
     let text = std::fs::read_to_string(folder.join("wake.yaml")).unwrap();
     let scene: Scene = serde_saphyr::from_str(&text).unwrap_or_else(|e| panic!("{folder:?}: {e}"));
@@ -325,6 +342,10 @@ fn summary(world: &World) -> String {
             review["trigger"].as_str().map(|why| format!(", {why}")).unwrap_or_default()
         )
         .unwrap();
+        if let Some(checklist) = review.get("checklist") {
+            let described = &review["commit_range"]["description"];
+            writeln!(text, "            checklist {checklist}, range {described}").unwrap();
+        }
     }
     for fix in listed(&reviews, "fixes") {
         let deferred: Vec<_> =

@@ -52,6 +52,9 @@ fn init(it: &Ledger, command: &Command) -> Outcome {
 
 /// LG-02, LG-15: nothing begins or goes on beside a file that is not the ledger's.
 fn refuse_beside_foreign(it: &Ledger, command: &str) -> Result<(), String> {
+    if let Some(name) = foreign::unread(it) {
+        return Err(foreign::unread_refusal(name, command));
+    }
     foreign::in_tree(it).map_or(Ok(()), |foreign| Err(foreign.refusal(command)))
 }
 

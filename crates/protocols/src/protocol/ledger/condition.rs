@@ -1,7 +1,7 @@
 //! What the ledger's loop does right now, or why it does nothing (DM-16). It decides nothing.
 
 use super::memory::{Stage, Turn};
-use super::{Ledger, PROGRESS, parking};
+use super::{Ledger, PROGRESS, foreign, parking};
 use crate::model::{Condition, FileState, LiveRun, Now, Work, clock_time};
 
 pub(super) fn condition(it: &Ledger, now: Now) -> Condition {
@@ -23,6 +23,11 @@ pub(super) fn condition(it: &Ledger, now: Now) -> Condition {
     }
     if let Some(effect) = it.index.busy_with() {
         return Condition::doing(effect);
+    }
+    if let (Some(_), Some(name)) = (&memory.main, foreign::unread(it)) {
+        return Condition::waits_for(format!(
+            "`{name}` is empty or stops in the middle; it goes on when the file is whole or moved away"
+        ));
     }
     if let Some(summary) = parking::only_parked_left(it) {
         return Condition::held(summary, "agency resume".to_owned());

@@ -127,7 +127,7 @@ fn give_back(it: &Ledger, _: Now) -> Option<Decision> {
 
 fn go_on(it: &Ledger, now: Now) -> Option<Decision> {
     let memory = &it.index.memory;
-    if memory.is_held() || memory.main.is_none() {
+    if memory.is_held() || memory.main.is_none() || foreign::unread(it).is_some() {
         return None;
     }
     let Some(turn) = &memory.turn else { return opening::choose(it, now) };
@@ -146,6 +146,9 @@ fn go_on(it: &Ledger, now: Now) -> Option<Decision> {
 
 fn deadline(it: &Ledger, now: Now) -> Option<Deadline> {
     let memory = &it.index.memory;
+    if memory.main.is_some() && !memory.is_held() && foreign::unread(it).is_some() {
+        return Some(Deadline::patrol(now));
+    }
     let waits =
         memory.turn.as_ref().filter(|_| !memory.is_held()).and_then(|turn| turn.not_before)?;
     waits.left(now).map(|left| Deadline { at: now.ticks.after(left), why: "try again" })

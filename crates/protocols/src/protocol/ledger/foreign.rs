@@ -43,6 +43,18 @@ pub(super) fn in_tree(it: &Ledger) -> Option<Foreign> {
     })
 }
 
+/// A file that is there and was not read yet: it is empty or stops in the middle. It may be somebody's, so nothing starts beside it.
+pub(super) fn unread(it: &Ledger) -> Option<&'static str> {
+    FILES.into_iter().find(|name| !it.index.was_read(name))
+}
+
+/// How the owner goes on with `command`.
+pub(super) fn unread_refusal(name: &str, command: &str) -> String {
+    format!(
+        "`{name}` is empty or stops in the middle. agency leaves it alone. Complete it or move it away, then: {command} (LG-02)"
+    )
+}
+
 /// The same for the files of a commit of the main branch.
 pub(super) fn in_commit(it: &Ledger, commit: &CommitId, problems: &[Rejection]) -> Option<Foreign> {
     let place = Place::Commit { branch: it.main().to_owned(), commit: commit.clone() };
@@ -65,6 +77,7 @@ impl Foreign {
     /// What is wrong, where, and how the owner goes on with `command`.
     pub(super) fn refusal(&self, command: &str) -> String {
         let Rejection { file, found, wanted, .. } = &self.problem;
+        let wanted = wanted.trim_end_matches("; this file is left alone");
         format!(
             "{}: {found}; wanted {wanted}. agency leaves it alone. {}: {command} ({})",
             self.sentence(),

@@ -5,12 +5,14 @@ use crate::model::{
     Bytes, Checkout, Command, CommitId, Effect, Fact, Failure, FileState, Key, Query, RelPath,
     RunEnd, RunEvent, TreeRef, Wake, WholeFile,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Default)]
 pub(super) struct Index {
     pub(super) memory: Memory,
     files: BTreeMap<RelPath, FileState>,
+    /// Files that were read since we started. One that is empty or cut off is not read before it has rested a while.
+    read: BTreeSet<RelPath>,
     pub(super) checkout: Option<Checkout>,
     in_flight: BTreeMap<Key, Effect>,
     /// The answers that the next decision rests on.
@@ -26,7 +28,10 @@ pub(super) struct Index {
 impl Index {
     pub(super) fn absorb(&mut self, wake: &Wake) {
         match wake {
-            Wake::File(file) => drop(self.files.insert(file.path.clone(), file.state.clone())),
+            Wake::File(file) => {
+                self.read.insert(file.path.clone());
+                self.files.insert(file.path.clone(), file.state.clone());
+            }
             Wake::Checkout(checkout) => self.checkout = Some(checkout.clone()),
             Wake::Run(RunEvent::Started { .. }) | Wake::Deadline => {}
             Wake::Run(RunEvent::Ended(end)) => self.ended = Some((**end).clone()),
@@ -124,6 +129,10 @@ impl Index {
 
     pub(super) fn file(&self, path: &'static str) -> Option<&FileState> {
         self.files.get(&RelPath::fixed(path))
+    }
+
+    pub(super) fn was_read(&self, path: &'static str) -> bool {
+        self.read.contains(&RelPath::fixed(path))
     }
 
     pub(super) fn whole(&self, path: &'static str) -> Option<&WholeFile> {

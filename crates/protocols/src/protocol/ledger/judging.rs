@@ -228,6 +228,18 @@ fn with_deferred(reviews: &Reviews, mut fix: Value) -> Value {
     fix
 }
 
+/// LG-16: after the last attempt minor issues are merged unfixed; the last fix lists them as deferred (spec 5 §4, "merge with
+/// documented tech debt").
+fn left_after_the_last_fix(row: &Row, ops: &[Op]) -> Vec<Value> {
+    let review =
+        ops.iter().find_map(|op| if let Op::Review(review) = op { Some(review) } else { None });
+    let review = review.filter(|_| row.cycles == Cycles::SpentMinor);
+    let ids = review.map(issues::of).unwrap_or_default().into_iter();
+    let ids = ids.filter_map(|(_, issue)| issues::id_of(issue));
+    let why = format!("left after {FIX_MAX} fix attempts");
+    ids.map(|id| json!({"issue_id": id, "reason": why})).collect()
+}
+
 impl Bench<'_> {
     /// `refused`: the first of its ledger files that is not the ledger's.
     fn finding(&mut self, strayed: bool, refused: Option<String>) -> Finding {
@@ -523,7 +535,8 @@ impl Bench<'_> {
             Next::Merge => {
                 let feature = self.turn.feature.clone();
                 ops.extend(feature.clone().map(Op::Pass));
-                ops.push(Op::MergedFixes { feature, branch: self.turn.branch.clone() });
+                let deferred = left_after_the_last_fix(row, ops);
+                ops.push(Op::MergedFixes { feature, branch: self.turn.branch.clone(), deferred });
                 (Fate::Merge, Outcome::Success)
             }
             Next::Reject => (Fate::Reject, Outcome::Rejected),
