@@ -2,8 +2,9 @@
 //! written. This file only finds and describes them.
 
 use super::docs::{Docs, FILES};
-use super::hold::Reason;
+use super::hold::notice;
 use super::{FEATURES, Ledger, PROGRESS, REVIEWS};
+use crate::engine::Notice;
 use crate::model::{Bytes, CommitId, FileState, Rejection, RelPath};
 
 /// One refused file.
@@ -118,10 +119,10 @@ impl Foreign {
     }
 
     /// Stops the loop: nothing is written beside a file that was refused.
-    pub(super) fn reason(&self) -> Reason {
+    pub(super) fn reason(&self) -> Notice {
         let file = &self.problem.file;
         let summary = format!("{}: {}", self.sentence(), self.problem.found);
-        let mut reason = Reason::new("LG-02", format!("{file} {}", self.version), summary);
+        let mut reason = notice("LG-02", format!("{file} {}", self.version), summary);
         reason.did = "The ledger's loop is held. No file was changed.".to_owned();
         reason.wont = format!(
             "agency never writes, replaces, commits or removes a file that it refused. {}: agency resume",
