@@ -47,12 +47,13 @@ fn summary(it: &Handoff, workflow: &Workflow, now: Now) -> String {
         (Some(Turn { run: Some(running), who, .. }), _) => {
             format!("{} works for {}", who.word(), short(now.ticks.since(running.ticks)))
         }
-        (Some(Turn { not_before: Some(at), who, .. }), _) if at.left(now).is_some() => {
-            format!("{} starts again in {}", who.word(), short(at.left(now).unwrap_or_default()))
-        }
-        (Some(turn), _) => match away::in_the_way(it) {
-            Some(busy) => format!("{} waits: {}", turn.who.word(), busy.words()),
-            None => format!("{} is next", turn.who.word()),
+        (Some(turn), _) => match (turn.tries.pause(now), away::in_the_way(it)) {
+            (Some((until, _)), _) => {
+                let left = short(until.left(now).unwrap_or_default());
+                format!("{} starts again in {left}", turn.who.word())
+            }
+            (None, Some(busy)) => format!("{} waits: {}", turn.who.word(), busy.words()),
+            (None, None) => format!("{} is next", turn.who.word()),
         },
         (None, None) => "waiting".to_owned(),
     };
