@@ -71,9 +71,11 @@ impl InFlight {
         self.ended.retain(|end| is_waited_for(&end.run));
     }
 
-    /// The effect that deciding waits for. A lease or a stop may take long and keeps nothing else from being decided.
+    /// The effect that deciding waits for. A lease, a stop or a push may take long and keeps nothing else from being decided.
     pub fn blocking(&self) -> Option<&Effect> {
-        let waits = |effect: &Effect| matches!(effect, Effect::Lease { .. } | Effect::Stop { .. });
+        let waits = |effect: &Effect| {
+            matches!(effect, Effect::Lease { .. } | Effect::Stop { .. } | Effect::Push { .. })
+        };
         self.effects.values().find(|effect| !waits(effect))
     }
 

@@ -15,7 +15,7 @@ pub(super) fn condition(it: &Codifica, now: Now) -> Condition {
     if let Some(run) = alive(it) {
         return Condition::Working(Work::Run(run));
     }
-    if let Some(effect) = it.index.busy_with() {
+    if let Some(effect) = it.index.in_flight.blocking() {
         return Condition::doing(effect);
     }
     if !it.desk.git {
@@ -72,8 +72,8 @@ fn alive(it: &Codifica) -> Option<LiveRun> {
 
 fn is_leasing(it: &Codifica, job: &Job) -> bool {
     match job.stage {
-        Stage::Claim => it.index.is_leasing(&crate::model::TreeRef::Main),
-        Stage::Tree => it.index.is_leasing(&job.tree()),
+        Stage::Claim => it.index.in_flight.is_leasing(&crate::model::TreeRef::Main),
+        Stage::Tree => it.index.in_flight.is_leasing(&job.tree()),
         Stage::Claiming { .. }
         | Stage::Base { .. }
         | Stage::Working { .. }

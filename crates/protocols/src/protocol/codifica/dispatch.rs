@@ -150,7 +150,7 @@ fn take_one(it: &Codifica, board: &Board, now: Now) -> Option<Decision> {
 }
 
 fn claim(it: &Codifica, job: &Job) -> Option<Decision> {
-    if !it.index.granted.contains(&TreeRef::Main) {
+    if !it.index.in_flight.is_granted(&TreeRef::Main) {
         return (!it.index.asked_for(&TreeRef::Main)).then(|| {
             let mut decision = it.builder();
             decision.effect(Effect::Lease {
@@ -176,7 +176,7 @@ fn warn(it: &Codifica) -> Option<Decision> {
     let mut decision = it.builder();
     match &memory.noting {
         Some(Noting { run: Some(_), .. }) => return None,
-        Some(noting) if it.index.granted.contains(&TreeRef::Main) => {
+        Some(noting) if it.index.in_flight.is_granted(&TreeRef::Main) => {
             let run = run_id(it, &decision);
             let text = memory.warnings.get(&noting.task).cloned().unwrap_or_default();
             let line = format!(
@@ -217,12 +217,12 @@ fn warn(it: &Codifica) -> Option<Decision> {
 /// The task is claimed: its tree, a look at it, and then the agent.
 fn begin(it: &Codifica, job: &Job, board: &Board) -> Option<Decision> {
     let tree = job.tree();
-    if !it.index.granted.contains(&tree) {
+    if !it.index.in_flight.is_granted(&tree) {
         return (!it.index.asked_for(&tree)).then(|| ask_for_tree(it, job)).flatten();
     }
     let label = format!("codifica-{}-start", job.task);
     let mut decision = it.builder();
-    let seen = it.index.answers.iter().find_map(|(query, fact)| match (query, fact) {
+    let seen = it.index.answers().find_map(|(query, fact)| match (query, fact) {
         (Query::Snapshot { label: asked, .. }, Fact::Snapshot(snapshot)) if *asked == label => {
             Some(snapshot)
         }
@@ -233,7 +233,7 @@ fn begin(it: &Codifica, job: &Job, board: &Board) -> Option<Decision> {
             tell::hold_git(it, &mut decision, said);
             return Some(decision.finish());
         }
-        if it.index.answers.iter().any(|(query, _)| matches!(query, Query::Snapshot { .. })) {
+        if it.index.answers().any(|(query, _)| matches!(query, Query::Snapshot { .. })) {
             let mut word = Word::new(
                 "DM-10",
                 job.task.clone(),

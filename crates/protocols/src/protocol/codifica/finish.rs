@@ -29,7 +29,7 @@ pub(super) fn look_at_ends(it: &Codifica, now: Now) -> Option<Decision> {
 /// A warning was written, or could not be: it is not tried for ever.
 fn noted(it: &Codifica) -> Option<Decision> {
     let noting = it.index.memory.noting.as_ref()?;
-    let end = it.index.end_of(noting.run.as_ref()?)?;
+    let end = it.index.in_flight.end_of(noting.run.as_ref()?)?;
     let mut decision = it.builder();
     decision.forget("noting");
     decision.forget(&format!("warning/{}", noting.task));
@@ -46,12 +46,12 @@ fn noted(it: &Codifica) -> Option<Decision> {
 fn look(it: &Codifica, job: &Job, now: Now) -> Option<Decision> {
     match &job.stage {
         Stage::Claiming { run } => {
-            let end = it.index.end_of(run)?;
+            let end = it.index.in_flight.end_of(run)?;
             let code = if end.outcome == Outcome::Ok { Some(0) } else { end.exit_code };
             Some(claimed(it, job, code, &end.tail, now))
         }
         Stage::Working { run } => {
-            let end = it.index.end_of(run)?;
+            let end = it.index.in_flight.end_of(run)?;
             let (outcome, tail) = (end.outcome.clone(), end.tail.clone());
             let mut decision = it.builder();
             let mut next = job.clone();
@@ -67,20 +67,19 @@ fn look(it: &Codifica, job: &Job, now: Now) -> Option<Decision> {
 
 /// Looks at the tree, reads the state files that the agent touched there, and keeps what is in no commit.
 fn wind_up(it: &Codifica, job: &Job, now: Now) -> Decision {
-    let Some(left) = it.index.answers.iter().find_map(|answer| snapshot(answer, &label(job)))
-    else {
+    let Some(left) = it.index.answers().find_map(|answer| snapshot(answer, &label(job))) else {
         if let Some((_, Fact::GitHeld(said))) = it.index.unanswered() {
             let mut decision = it.builder();
             tell::hold_git(it, &mut decision, said);
             return decision.finish();
         }
-        if it.index.answers.iter().any(|(query, _)| matches!(query, Query::Snapshot { .. })) {
+        if it.index.answers().any(|(query, _)| matches!(query, Query::Snapshot { .. })) {
             // The tree cannot be looked at: whatever it holds stays there, and the owner must see to it.
             return given_up(it, job, "its worktree cannot be looked at", now);
         }
         return ask(it, job);
     };
-    let planned = it.index.answers.iter().find_map(|(_, fact)| {
+    let planned = it.index.answers().find_map(|(_, fact)| {
         let Fact::Planned(planned) = fact else { return None };
         Some(planned)
     });
@@ -88,8 +87,7 @@ fn wind_up(it: &Codifica, job: &Job, now: Now) -> Decision {
     let touched = touched(it, left);
     let read = |path: &RelPath| {
         it.index
-            .answers
-            .iter()
+            .answers()
             .any(|(query, _)| matches!(query, Query::Read { path: read, .. } if read == path))
     };
     let open = match &kept {
@@ -137,7 +135,7 @@ fn without_artifacts(it: &Codifica, job: &Job, left: &Snapshot) -> Option<Word> 
     Some(word)
 }
 
-fn snapshot<'a>((query, fact): &'a (Query, Fact), wanted: &str) -> Option<&'a Snapshot> {
+fn snapshot<'a>((query, fact): (&'a Query, &'a Fact), wanted: &str) -> Option<&'a Snapshot> {
     match (query, fact) {
         (Query::Snapshot { label, .. }, Fact::Snapshot(snapshot)) if label == wanted => {
             Some(snapshot)
@@ -221,7 +219,7 @@ impl Kept {
         let committed = match (&job.origin, &head) {
             (Some(origin), Some(head)) if origin != head => {
                 let wanted = diff_query(origin, head);
-                let mut answers = it.index.answers.iter();
+                let mut answers = it.index.answers();
                 let fact = answers.find_map(|(query, fact)| (*query == wanted).then_some(fact))?;
                 if let Fact::Changes(changes) = fact { changes.as_slice() } else { &[] }
             }
@@ -285,7 +283,7 @@ fn findings(it: &Codifica, job: &Job, left: &Snapshot, touched: &[RelPath]) -> V
     let Some(config) = it.index.config() else { return Vec::new() };
     let mut findings = judge_changes(&config, &job.task, &left.changed);
     let bytes = |wanted: &RelPath, now: bool| {
-        it.index.answers.iter().find_map(|(query, fact)| match (query, fact) {
+        it.index.answers().find_map(|(query, fact)| match (query, fact) {
             (Query::Read { path, .. }, Fact::File(Some(bytes))) if now && path == wanted => {
                 Some(bytes.0.clone())
             }

@@ -44,7 +44,7 @@ pub(super) fn find_base(it: &Codifica, job: &Job, board: &Board) -> Option<Decis
     }
     let name = |branch: &str| Query::Tip { name: format!("refs/heads/{branch}") };
     let answer = |query: Query| {
-        it.index.answers.iter().find_map(|(asked, fact)| (*asked == query).then_some(fact))
+        it.index.answers().find_map(|(asked, fact)| (*asked == query).then_some(fact))
     };
     let mut decision = it.builder();
     if wanted.iter().any(|(_, branch)| answer(name(branch)).is_none()) {
@@ -91,7 +91,7 @@ pub(super) fn bring_next(
         inherited.push(Inherited { task, branch, merged });
         Job { stage: Stage::Base { base, left: rest.to_vec() }, inherited, ..job.clone() }
     };
-    match it.index.answers.iter().find(|(query, _)| asks_about(query, base, work)) {
+    match it.index.answers().find(|(query, _)| asks_about(query, base, work)) {
         None => drop(decision.effect(Effect::Ask { query: is_merged })),
         Some((Query::Contains { .. }, Fact::Yes)) => {
             remember(&mut decision, &go_on(base.clone(), true));
