@@ -85,6 +85,7 @@ pub(super) fn put_back(it: &ReviewLoop, turn: &Turn, _: Now) -> Option<Decision>
         | Fact::Changes(_)
         | Fact::Paths(_)
         | Fact::Tip(_)
+        | Fact::Branches(_)
         | Fact::Commits(_)
         | Fact::Conflict(_)
         | Fact::NoGit
