@@ -12,6 +12,7 @@ mod e2e;
 mod escalate;
 mod leases;
 mod ledger;
+mod phrases;
 mod profiles;
 mod real_clis;
 mod relay;
