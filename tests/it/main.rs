@@ -12,6 +12,8 @@ mod e2e;
 mod escalate;
 mod leases;
 mod ledger;
+mod loop_examples;
+mod marks;
 mod phrases;
 mod profiles;
 mod real_clis;
