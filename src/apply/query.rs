@@ -21,6 +21,8 @@ impl Hands {
             | Query::Merge { .. }
             | Query::Ignored { .. }
             | Query::Tip { .. }
+            | Query::Branches { .. }
+            | Query::Touched { .. }
             | Query::Range { .. }
             | Query::Sides { .. }
             | Query::Contains { .. }
@@ -74,6 +76,8 @@ async fn ask(repo: &Repo, query: &Query) -> Result<Fact, GitError> {
         }
         Query::Ignored { paths } => Fact::Paths(repo.ignored(paths).await?),
         Query::Tip { name } => Fact::Tip(repo.ref_tip(name).await?),
+        Query::Branches { name } => Fact::Branches(repo.branches(name).await?),
+        Query::Touched { from, to } => Fact::Paths(repo.touched(from, to).await?),
         Query::Sides { from, to, paths } => {
             Fact::Sides(repo.sides(from.as_ref(), to, paths).await?)
         }

@@ -6,7 +6,7 @@ use super::exit::{Exit, Misused, Refused};
 use super::show;
 use super::status;
 use crate::escalate::{self, Outbox, Record};
-use crate::model::Verb;
+use crate::model::{Verb, counted};
 use crate::protocol::handoff;
 use crate::run::run_around;
 use std::path::PathBuf;
@@ -229,9 +229,9 @@ fn print(record: &Record) {
     for delivery in &record.deliveries {
         let state = format!("{:?}", delivery.state).to_lowercase();
         anstream::println!(
-            "  sent     {}: {state} after {} tries",
+            "  sent     {}: {state} after {}",
             delivery.channel,
-            delivery.tries
+            counted(delivery.tries, "try")
         );
     }
 }

@@ -181,6 +181,8 @@ fn show_query(query: &Query) -> String {
             format!("sides of {}", paths.join(", "))
         }
         Query::Tip { name } => format!("tip {name}"),
+        Query::Branches { name } => format!("branches {name}"),
+        Query::Touched { .. } => "touched".to_owned(),
         Query::Range { .. } => "range".to_owned(),
         Query::Read { tree, path } => format!("read {path} of {tree:?}"),
         Query::Contains { branch, .. } => format!("contains {branch}"),

@@ -24,6 +24,19 @@ fn program() -> Vec<(PathBuf, String)> {
     CRATES.iter().flat_map(|(_, below)| sources(below)).collect()
 }
 
+/// What the program may say: its sources without tests and comments.
+pub(crate) fn texts() -> Vec<(PathBuf, String)> {
+    let plain = |text: &str| -> String {
+        let lines = code(text).lines().filter(|line| {
+            let line = line.trim_start();
+            !line.starts_with("//") || line.starts_with("///")
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let files = program().into_iter().filter(|(path, _)| !is_test(path));
+    files.map(|(path, text)| (path, plain(&text))).collect()
+}
+
 /// Where the crates keep their sources, and what stands before a path in each: `crates/git/src/index.rs` is `git/index.rs`.
 const CRATES: [(&str, &str); 5] = [
     ("", "src"),

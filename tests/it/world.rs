@@ -657,7 +657,7 @@ impl World {
     fn amend(&mut self, path: &RelPath, fields: &[Field]) -> Result<(), String> {
         let old = self.bytes(path.as_str()).unwrap_or(b"{}");
         let mut value: serde_json::Value =
-            serde_json::from_slice(old).map_err(|error| error.to_string())?;
+            serde_json::from_slice(without_bom(old)).map_err(|error| error.to_string())?;
         for field in fields {
             let (last, way) = field.at.split_last().unwrap();
             let mut at = &mut value;
@@ -805,6 +805,20 @@ impl World {
             Query::Tip { name } => {
                 let branch = name.strip_prefix("refs/heads/").unwrap_or(name);
                 Fact::Tip(self.heads.get(branch).cloned())
+            }
+            Query::Branches { name } => {
+                let tip = |tip: &CommitId| BranchTip { branch: name.clone(), tip: tip.clone() };
+                Fact::Branches(self.heads.get(name).map(tip).into_iter().collect())
+            }
+            Query::Touched { from, to } => {
+                let tree = |id: &CommitId| self.commits.get(id).map(|commit| commit.tree.clone());
+                let mut paths = BTreeSet::new();
+                for commit in self.range(Some(from), to) {
+                    let parent = commit.parents.first().and_then(tree).unwrap_or_default();
+                    let changes = diff(&parent, &tree(&commit.id).unwrap_or_default());
+                    paths.extend(changes.into_iter().map(|change| change.path));
+                }
+                Fact::Paths(paths.into_iter().collect())
             }
             Query::Digest { path } => Fact::Digest(self.bytes(path.as_str()).map(Digest::of)),
             Query::Range { from, to } => Fact::Commits(self.range(from.as_ref(), to)),

@@ -9,6 +9,7 @@ mod pinned;
 mod plain;
 mod planted;
 mod push;
+mod ranges;
 mod recent;
 mod snapshot;
 

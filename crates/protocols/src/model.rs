@@ -29,8 +29,8 @@ pub use effect::{
 };
 pub use escalation::{Cause, Escalation, Severity};
 pub use facts::{
-    Busy, Change, Checkout, CommitSeen, Fact, FileSeen, FileState, PlannedCommit, Snapshot, Touch,
-    Touched, Unreadable, WholeFile,
+    BranchTip, Busy, Change, Checkout, CommitSeen, Fact, FileSeen, FileState, PlannedCommit,
+    Snapshot, Touch, Touched, Unreadable, WholeFile,
 };
 pub use fate::{Fate, Outage, Park, Runner, fate};
 pub use ids::{
@@ -39,7 +39,7 @@ pub use ids::{
 pub use interest::{Interest, Shape, WatchedFile, WatchedTree};
 pub use rejection::Rejection;
 pub use table::{Lookup, lookup};
-pub use text::{BOM, Bytes, clip, fence, other_encoding, without_bom};
+pub use text::{BOM, Bytes, clip, counted, fence, other_encoding, without_bom};
 pub use time::{Deadline, Moment, Now, Ticks, Timestamp};
 pub use wake::{
     Command, Failure, FailureKind, Outcome, RunEnd, RunEvent, SAID_MAX, Usage, Verb, Wake,

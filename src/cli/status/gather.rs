@@ -177,7 +177,7 @@ fn unknown_board(context: &Context, known: &[Repo]) -> Option<Repo> {
     let counts = board::count::counts(&path, None)?;
     let detail = serde_json::json!({ "counts": counts.tasks, "reports": counts.reports });
     let (name, summary) = (BOARD.to_owned(), counts.words());
-    let why = "this machine does not know it; `agency adopt` takes it over";
+    let why = "agency has not managed this repository here; `agency adopt` takes it over";
     let condition = Condition::held(why, in_repo("agency adopt", &path));
     let condition = ConditionStatus::from(&condition);
     let mut repo = Repo::unknown(path);

@@ -193,6 +193,20 @@ fn wrong_words_are_told_apart_from_findings() {
 
 // covers: DM-12
 #[test]
+fn init_and_install_trust_the_committed_settings_of_the_repository() {
+    for verb in ["init", "install"] {
+        let stage = Stage::new("exit 0");
+        stage.write("agency.yaml", "board: { merge: merge }\n");
+        stage.git(&["add", "-A"]);
+        stage.git(&["commit", "-q", "-m", "settings"]);
+        stage.ok(&[verb, "--orchestrator", "other", "--builders", "codex"]);
+        let notes = stage.json(&["status", "--json"])["repos"][0]["notes"].to_string();
+        assert!(!notes.contains("not trusted"), "{verb}: {notes}");
+    }
+}
+
+// covers: DM-12
+#[test]
 fn the_repositorys_own_settings_count_only_as_trusted() {
     let stage = Stage::new("exit 1");
     stage.ok(&["loop", "init", "--steps", "1"]);

@@ -208,6 +208,15 @@ pub enum Query {
     Tip {
         name: String,
     },
+    /// The branch of this name, and the remote-tracking branches that end with it: `Fact::Branches`.
+    Branches {
+        name: String,
+    },
+    /// Every file that a commit changed which `to` has and `from` has not, also where a later one undid it: `Fact::Paths`.
+    Touched {
+        from: CommitId,
+        to: CommitId,
+    },
     /// The commits that `to` has and `from` has not: `Fact::Commits`, the oldest first.
     Range {
         from: Option<CommitId>,

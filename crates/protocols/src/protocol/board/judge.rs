@@ -275,7 +275,7 @@ pub(super) fn propose(
     let summary = format!("{id} asks for {} more: {}", texts.len(), clip(&texts[0], 100));
     let mut reason = Reason::new("AG-30", format!("follow-ups of {id}"), summary);
     reason.did = "They are proposals; no task was made of them.".to_owned();
-    reason.resolve = "agency task new --title …, for those that you want".to_owned();
+    reason.resolve = "agency task new --title … (for those that you want)".to_owned();
     reason.evidence = texts.iter().map(|text| clip(text, 300)).collect();
     tell::tell(it, decision, Severity::Notice, reason);
 }

@@ -2,7 +2,7 @@
 
 use super::names::{Zone, is_agent};
 use super::{PROTOCOL, adapters::Tool, profile};
-use crate::model::{Digest, Rejection, RelPath, clip};
+use crate::model::{Digest, Rejection, RelPath, clip, other_encoding, without_bom};
 use serde_json::{Value, json};
 
 pub const PATH: &str = ".kodingx/agency.json";
@@ -94,8 +94,11 @@ pub fn with_other_fields(new: &str, old: &str) -> String {
 pub fn parse(bytes: &[u8]) -> Result<Manifest, Vec<Rejection>> {
     let path = RelPath::fixed(PATH);
     let text = String::from_utf8_lossy(bytes);
-    let value: Value = serde_json::from_slice(bytes).map_err(|error| {
-        let found = clip(&error.to_string(), 160);
+    let value: Value = serde_json::from_slice(without_bom(bytes)).map_err(|error| {
+        let found = match other_encoding(bytes) {
+            Some(encoding) => encoding.to_owned(),
+            None => clip(&error.to_string(), 160),
+        };
         let line = u64::try_from(error.line()).unwrap_or(1);
         vec![Rejection::new(RULE, &path, found, "one JSON object").at_line(line)]
     })?;

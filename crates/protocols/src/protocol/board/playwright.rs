@@ -56,7 +56,7 @@ pub(super) fn look(step: &Step<'_>) -> Option<Decision> {
     let bytes = Bytes(text(step).into_bytes());
     match report::parse(&bytes.0, &path) {
         Ok(report) => Some(building::reported(step, left, (path, &bytes), &report)),
-        Err(problems) => Some(step.give_up("AG-29", &format!("its report is wrong: {problems:?}"))),
+        Err(problems) => Some(step.give_up("AG-29", &building::lines(&problems))),
     }
 }
 

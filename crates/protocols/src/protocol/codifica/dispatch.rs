@@ -10,7 +10,7 @@ use super::words::{Actor, OURSELVES, Owner, State};
 use super::{finish, inherit, prompt};
 use crate::model::{
     Access, Builder, CommandLine, Decision, Effect, Event, Fact, Failure, Moment, NewWorktree, Now,
-    Query, RunId, Seat, Severity, Spawn, TreeRef,
+    Query, RunId, Seat, Severity, Spawn, TreeRef, counted,
 };
 use std::time::Duration;
 
@@ -319,7 +319,7 @@ pub(super) fn claimed(
         let mut word = Word::new(
             "CD-08",
             job.agent.clone(),
-            format!("{} could not claim a task in {failures} tries", job.agent),
+            format!("{} could not claim a task in {}", job.agent, counted(failures, "try")),
         );
         word.evidence = vec![tail.to_owned()];
         word.did = "We try again when the branch moves.".to_owned();

@@ -7,7 +7,7 @@ use super::table::AgentStatus;
 use super::{Handoff, ending, upkeep};
 use crate::model::{
     Decision, Digest, Failure, Fate, Moment, Now, Outcome, RunId, Runner, Seat, Spawn, clip,
-    clock_time, fate,
+    clock_time, counted, fate,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -96,8 +96,7 @@ fn count(
         }
         return None;
     }
-    let tries =
-        if next.failures == 1 { "one try".to_owned() } else { format!("{} tries", next.failures) };
+    let tries = counted(next.failures, "try");
     let last = words.first().map_or_else(|| ended.outcome.sentence(), Clone::clone);
     let summary = match (refused_in_this_try(it, turn), words.is_empty()) {
         (Some(refused), true) => refused,

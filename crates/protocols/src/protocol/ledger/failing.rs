@@ -4,7 +4,7 @@ use super::memory::{Ended, Stage, Turn};
 use super::{Ledger, hold, hold::Reason};
 use crate::model::{
     Builder, Decision, Digest, Effect, Fate, Moment, Now, Outcome, RunId, Runner, Seat, TreeRef,
-    clip, clock_time, fate,
+    clip, clock_time, counted, fate,
 };
 use std::time::Duration;
 
@@ -87,8 +87,7 @@ pub(super) fn try_again(
         next.not_before = Some(until);
         return next;
     }
-    let tries =
-        if next.failures == 1 { "one try".to_owned() } else { format!("{} tries", next.failures) };
+    let tries = counted(next.failures, "try");
     let summary = format!("{} came to nothing in {tries}; the last: {why}", turn.agent.word());
     let mut reason = Reason::new("SU-06", run.as_str(), summary);
     reason.evidence = vec![why.to_owned()];

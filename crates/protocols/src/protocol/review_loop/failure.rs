@@ -9,7 +9,7 @@ use super::{
 };
 use crate::model::{
     Builder, Decision, Digest, Effect, Event, Failure, Fate, Moment, Now, Outcome, RunId, Runner,
-    Spawn, fate,
+    Spawn, counted, fate,
 };
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ fn count_failure(
     let summary = format!(
         "{} left no flag in {}; the last run {}",
         holder.word(),
-        if next.failures == 1 { "one try".to_owned() } else { format!("{} tries", next.failures) },
+        counted(next.failures, "try"),
         ended.outcome.sentence()
     );
     Some(failed("SU-06", ended, summary))

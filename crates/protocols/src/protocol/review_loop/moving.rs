@@ -92,7 +92,10 @@ pub(super) fn refuse_in(
     decision.remember("refusals", gates::refusals(in_a_row, words.clone(), turn));
     decision.remember("turn", after_refusal(turn));
     if in_a_row >= it.limits.max_rejections {
-        let summary = format!("{in_a_row} flags in a row were refused; the last: {words}");
+        let summary = match in_a_row {
+            1 => format!("a flag was refused: {words}"),
+            flags => format!("{flags} flags in a row were refused; the last: {words}"),
+        };
         let mut reason = Reason::new("LP-10", turn.opened.to_rfc3339(), summary);
         reason.evidence = vec![words];
         hold::hold(it, decision, reason);

@@ -193,7 +193,9 @@ fn node_runner(signals: &Signals<'_>, package: &Value) -> &'static str {
 
 /// Only scripts that are there; npm's placeholder for a missing test is none.
 fn node(signals: &Signals<'_>) -> Vec<String> {
-    let package: Value = serde_json::from_str(&signals.text("package.json")).unwrap_or_default();
+    let package: Value =
+        serde_json::from_str(signals.text("package.json").trim_start_matches('\u{feff}'))
+            .unwrap_or_default();
     let runner = node_runner(signals, &package);
     let script = |name: &&str| {
         package["scripts"][*name].as_str().is_some_and(|text| !text.contains("no test specified"))
