@@ -230,6 +230,9 @@ impl Hands {
         };
         let spec = self.launcher.spec(spawn, protocol, &dir, &prompt_file, allow, &git_dirs)?;
         self.executor.submit(&spec)?;
+        if let Some(command) = &spawn.command {
+            self.show(|| Happening::Command { line: command.line.clone() });
+        }
         tracing::info!(run = %spawn.run, seat = %spawn.seat, task = %spawn.task, phase = %spawn.phase, "started");
         Ok(())
     }
