@@ -13,7 +13,6 @@ mod escalate;
 mod leases;
 mod ledger;
 mod profiles;
-mod real_clis;
 mod relay;
 mod runs;
 mod scenarios;
