@@ -177,7 +177,8 @@ mod tests {
                 "codex exec --json -s workspace-write -- {prompt}",
                 "gemini -o stream-json --approval-mode yolo --skip-trust --prompt={prompt}",
                 "aider --yes-always --no-stream --no-pretty --no-check-update --analytics-disable \
-                 --no-auto-commits --no-dirty-commits --message={prompt}",
+                 --no-auto-commits --no-dirty-commits --no-gitignore --chat-history-file=/dev/null \
+                 --input-history-file=/dev/null --map-tokens=0 --message={prompt}",
             ]
         );
     }
