@@ -38,12 +38,8 @@ impl Stage {
         Self::within(tempfile::tempdir().unwrap(), agent)
     }
 
-    /// The same in a folder below this one: codex takes no home below `/tmp`.
-    pub(crate) fn below(dir: &str, agent: &str) -> Self {
-        Self::within(tempfile::tempdir_in(dir).unwrap(), agent)
-    }
-
-    fn within(dir: TempDir, agent: &str) -> Self {
+    /// The same in a folder of the test's own choice.
+    pub(crate) fn within(dir: TempDir, agent: &str) -> Self {
         let stage = Self { dir, env: Vec::new() };
         for dir in ["home", "repo"] {
             fs::create_dir_all(stage.at(dir)).unwrap();

@@ -2,7 +2,7 @@
 
 use super::home::settled;
 use super::provider::Provider;
-use super::room::{Ports, search_path};
+use super::room::{Ports, place, search_path};
 use crate::stage::Stage;
 use agency::config::Profile;
 use agency::run::profile::word;
@@ -29,7 +29,7 @@ pub(super) fn begin_board(stage: &Stage, dir: &Path) {
 // covers: AG-10, AG-34
 pub(crate) fn play(profile: Profile) {
     let path = search_path();
-    let stage = Stage::below(env!("CARGO_TARGET_TMPDIR"), AGENT);
+    let stage = Stage::within(place(), AGENT);
     stage.configure(CONFIG);
     begin_board(&stage, &stage.repo());
     let made = stage.json(&[&TASK[..], &["--assignee", "claude-code", "--json"]].concat());

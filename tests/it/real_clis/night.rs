@@ -4,7 +4,7 @@
 use super::audit::{TASK, begin_board};
 use super::home::settled;
 use super::provider::Provider;
-use super::room::search_path;
+use super::room::{place, search_path};
 use crate::stage::{Stage, wait_until};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ struct Night {
 
 impl Night {
     fn new() -> Self {
-        let stage = Stage::below(env!("CARGO_TARGET_TMPDIR"), "exit 9");
+        let stage = Stage::within(place(), "exit 9");
         fs::write(stage.at("agency.yaml"), CONFIG).unwrap();
         fs::write(stage.at("weather.json"), weather().to_string()).unwrap();
         fs::create_dir(stage.at("keys")).unwrap();

@@ -38,13 +38,13 @@ pub(crate) async fn claude() {
         ok(),
         read_only("denied"),
         once("401", "auth"),
-        once("429", "usage-limit"),
+        once("429", "provider"),
         fail("usage", "usage-limit"),
         Case { env: SUBSCRIPTION, ..fail("usage", "usage-limit") },
-        once("500", "crash"),
-        once("refused", "crash"),
+        once("500", "provider"),
+        once("refused", "provider"),
         endless("401", "auth", 15),
-        endless("429", "usage-limit", 15),
+        endless("429", "provider", 15),
         retrying("500", "overloaded"),
         retrying("refused", "unreachable"),
     ];
@@ -66,10 +66,10 @@ pub(crate) async fn codex() {
         // It tells no denial; that the file is missing is all there is to see.
         read_only("ok"),
         fail("401", "auth"),
-        fail("429", "usage-limit"),
+        fail("429", "provider"),
         fail("usage", "usage-limit"),
-        fail("500", "crash"),
-        endless("refused", "timeout", 8),
+        fail("500", "provider"),
+        endless("refused", "provider", 8),
     ];
     let ends = room.play(&cases).await;
     let wrote = &ends[0].usage;

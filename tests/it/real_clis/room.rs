@@ -50,7 +50,7 @@ impl Room {
     pub(crate) fn open(profile: Profile) -> Self {
         let path = search_path();
         let program = find(profile, &path).expect("the CLI that this test needs is installed");
-        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let dir = place();
         let stage = Stage::new(dir.path());
         Self { profile, program, path, session: Uuid::new_v4(), stage, dir }
     }
@@ -201,6 +201,11 @@ impl Room {
         env.extend(launch.env_set.iter().cloned());
         env
     }
+}
+
+/// A folder for one test. codex takes no home below `/tmp`.
+pub(crate) fn place() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
 /// Our own place for the CLIs first, then what they need themselves.

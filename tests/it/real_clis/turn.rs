@@ -2,7 +2,7 @@
 
 use super::home::settled;
 use super::provider::Provider;
-use super::room::{Ports, search_path};
+use super::room::{Ports, place, search_path};
 use crate::stage::{FLAG, Stage};
 use agency::config::Profile;
 use agency::run::profile::word;
@@ -11,7 +11,7 @@ use std::fs;
 // covers: SU-01, SU-05, SU-07, LP-01
 pub(crate) fn play(profile: Profile) {
     let path = search_path();
-    let stage = Stage::below(env!("CARGO_TARGET_TMPDIR"), "exit 9");
+    let stage = Stage::within(place(), "exit 9");
     // A minute ahead: the flag's time is fixed before the CLI starts, and two minutes are allowed.
     let now = chrono::Utc::now() + chrono::TimeDelta::seconds(60);
     let flag = serde_json::json!({"agent": "claude-code", "step": "1", "status": "proposed", "nextAgent": "codex",
