@@ -13,7 +13,9 @@ pub use trees::Trees;
 use crate::escalate::{EscalateError, Outbox, Voice};
 use crate::git::{Committed, GitError, Pushed, Repo};
 use crate::live::Happening;
-use crate::model::{Effect, Fact, Failure, FailureKind, Key, Keyed, PlannedCommit, RelPath, Spawn};
+use crate::model::{
+    Access, Effect, Fact, Failure, FailureKind, Key, Keyed, PlannedCommit, RelPath, Spawn,
+};
 use crate::repository::Places;
 use crate::run::{Executor as _, Launcher, LocalExecutor, NoAgent, RunError};
 use crate::store::{
@@ -222,8 +224,15 @@ impl Hands {
     fn spawn(&self, protocol: &str, spawn: &Spawn, allow: &[String]) -> Result<(), ApplyError> {
         let prompt_file = self.executor.folder(&spawn.run)?.prompt();
         let dir = self.dir_of(&spawn.tree);
-        let spec = self.launcher.spec(spawn, protocol, &dir, &prompt_file, allow)?;
+        let git_dirs = match (&self.git, spawn.access) {
+            (Some(git), Access::Commit) => git.dirs_of(&dir),
+            _ => Vec::new(),
+        };
+        let spec = self.launcher.spec(spawn, protocol, &dir, &prompt_file, allow, &git_dirs)?;
         self.executor.submit(&spec)?;
+        if let Some(command) = &spawn.command {
+            self.show(|| Happening::Command { line: command.line.clone() });
+        }
         tracing::info!(run = %spawn.run, seat = %spawn.seat, task = %spawn.task, phase = %spawn.phase, "started");
         Ok(())
     }

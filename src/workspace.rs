@@ -8,6 +8,7 @@ pub mod leases;
 mod look;
 mod open;
 mod pause;
+mod programs;
 mod protocols;
 mod record;
 mod remembered;
@@ -103,6 +104,7 @@ pub struct Workspace {
     proof: Option<Proof>,
     /// Which protocols the owner knows to be frozen.
     told_frozen: condition::Told,
+    programs: programs::Programs,
     /// A look at everything has come through; what follows it completes the proof.
     proving: bool,
     run_sender: mpsc::UnboundedSender<Box<RunEvent>>,

@@ -82,16 +82,13 @@ pub(super) fn answer(context: &Context, args: &AnswerArgs) -> anyhow::Result<Exi
         "adopt" if known => Verb::Adopt,
         "restore" if known => Verb::Restore,
         other => {
-            let options = if record.options.is_empty() {
-                "none".to_owned()
+            let (id, options) = (&record.id, record.options.join(", "));
+            let words = if record.options.is_empty() {
+                format!("`{id}` asks for no answer; `agency ack {id}` says that you have seen it")
             } else {
-                record.options.join(", ")
+                format!("`{other}` is no answer to `{id}`; its options: {options}")
             };
-            return Err(Misused(format!(
-                "`{other}` is no answer to `{}`; its options: {options}",
-                record.id
-            ))
-            .into());
+            return Err(Misused(words).into());
         }
     };
     let args = [("reason", args.reason.as_deref()), ("answers", Some(record.id.as_str()))];

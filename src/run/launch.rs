@@ -5,7 +5,7 @@ use super::environment::{self, Names};
 use super::profile::{self, Launch, Options, Profile};
 use super::spec::{RunSpec, Values, expand};
 use crate::config::{Agent, Config, Start};
-use crate::model::{CommandLine, Spawn};
+use crate::model::{CommandLine, Seat, Spawn};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub struct NoAgent {
 
 impl Launcher {
     /// `dir` is the tree that the run works in, `prompt_file` where its prompt will lie, `allow` the command lines that an agent
-    /// may run to check its work.
+    /// may run to check its work, `git_dirs` the git folders that it may write to.
     pub fn spec(
         &self,
         spawn: &Spawn,
@@ -39,13 +39,14 @@ impl Launcher {
         dir: &Path,
         prompt_file: &Path,
         allow: &[String],
+        git_dirs: &[PathBuf],
     ) -> Result<RunSpec, NoAgent> {
         if let Some(command) = &spawn.command {
             return Ok(self.command(command, spawn, protocol, dir));
         }
         let no_agent = || NoAgent { seat: spawn.seat.to_string(), role: spawn.role.clone() };
         let (name, agent) = self.config.agent_for(&spawn.seat, &spawn.role).ok_or_else(no_agent)?;
-        let (launch, profile) = self.launch(agent, spawn, allow);
+        let (launch, profile) = self.launch(agent, spawn, allow, git_dirs);
         let extra: Vec<String> = agent.env.iter().cloned().chain(launch.env_names).collect();
         let values = Values {
             prompt: &spawn.prompt,
@@ -73,6 +74,17 @@ impl Launcher {
         })
     }
 
+    /// SU-11: what keeps the agent of a seat from being started, as far as its program tells. It has a sentence for the owner.
+    pub fn missing(&self, seat: &Seat, role: &str) -> Option<String> {
+        let (name, agent) = self.config.agent_for(seat, role)?;
+        let (program, profile) = match &agent.start {
+            Start::Profile(profile) => (profile::word(*profile), Some(*profile)),
+            Start::Command(command) => (command.first()?.as_str(), profile::by_program(command)),
+        };
+        let path = OsStr::new(self.path().unwrap_or_default());
+        (!profile::is_in(path, program)).then(|| profile::missing(program, profile, name))
+    }
+
     /// The owner's command line is theirs to write, so a shell reads it. It gets no agent's keys.
     fn command(&self, command: &CommandLine, spawn: &Spawn, protocol: &str, dir: &Path) -> RunSpec {
         let env_set = vec![("CI".to_owned(), "true".to_owned())];
@@ -98,7 +110,13 @@ impl Launcher {
     }
 
     /// By a built-in profile, or as the owner wrote it; whose output it will be is known in both cases.
-    fn launch(&self, agent: &Agent, spawn: &Spawn, allow: &[String]) -> (Launch, Option<Profile>) {
+    fn launch(
+        &self,
+        agent: &Agent,
+        spawn: &Spawn,
+        allow: &[String],
+        git_dirs: &[PathBuf],
+    ) -> (Launch, Option<Profile>) {
         match &agent.start {
             Start::Profile(profile) => {
                 let options = Options {
@@ -111,6 +129,7 @@ impl Launcher {
                     args: agent.args.clone(),
                     permissions: agent.permissions,
                     allow: allow.to_vec(),
+                    git_dirs: git_dirs.to_vec(),
                 };
                 (profile::launch(*profile, &options), Some(*profile))
             }
@@ -158,7 +177,7 @@ fn limits(agent: &Agent) -> Limits {
 mod tests {
     use super::*;
     use crate::config::Env;
-    use crate::model::{Access, RunId, Seat, TreeRef};
+    use crate::model::{Access, RunId, TreeRef};
 
     fn spawn(prompt: &str) -> Spawn {
         Spawn {
@@ -189,8 +208,9 @@ mod tests {
         let launcher =
             launcher("agents: { codex: { command: [run-it, --ask, \"{prompt}\", \"{repo}\"] } }\n");
         let hostile = "--help; rm -rf / $(id) `id` {repo}\n'\"";
-        let spec =
-            launcher.spec(&spawn(hostile), "loop", Path::new("/r"), Path::new("/p"), &[]).unwrap();
+        let spec = launcher
+            .spec(&spawn(hostile), "loop", Path::new("/r"), Path::new("/p"), &[], &[])
+            .unwrap();
         assert_eq!(spec.argv, ["run-it", "--ask", hostile, "/r"]);
         assert_eq!(spec.profile, None);
     }
@@ -203,7 +223,7 @@ mod tests {
              escalation: { webhooks: [ { url: \"https://example.com/x\", secret_env: HOOK } ] }\n",
         );
         let spec =
-            launcher.spec(&spawn("p"), "loop", Path::new("/r"), Path::new("/p"), &[]).unwrap();
+            launcher.spec(&spawn("p"), "loop", Path::new("/r"), Path::new("/p"), &[], &[]).unwrap();
         let names: Vec<_> = spec.env.iter().map(|(name, _)| name.as_str()).collect();
         assert!(names.contains(&"OPENAI_API_KEY") && names.contains(&"OTHER"), "{names:?}");
         assert!(!names.contains(&"HOOK"), "{names:?}");
@@ -215,7 +235,8 @@ mod tests {
     fn who_may_only_look_is_started_so_where_its_cli_can_be() {
         let argv = |yaml: &str, access: Access| {
             let spawn = Spawn { access, ..spawn("p") };
-            let spec = launcher(yaml).spec(&spawn, "board", Path::new("/r"), Path::new("/p"), &[]);
+            let spec =
+                launcher(yaml).spec(&spawn, "board", Path::new("/r"), Path::new("/p"), &[], &[]);
             spec.unwrap().argv.join(" ")
         };
         let profile = "agents: { codex: { profile: codex } }\n";
@@ -231,7 +252,8 @@ mod tests {
         let launcher = launcher("agents: { codex: { profile: codex, env: [OTHER] } }\n");
         let command = Some(CommandLine { line: "npm test && echo $HOME".into(), timeout_s: 60 });
         let gate = Spawn { command, seat: Seat::new("gate"), ..spawn("") };
-        let spec = launcher.spec(&gate, "loop", Path::new("/r"), Path::new("/p"), &[]).unwrap();
+        let spec =
+            launcher.spec(&gate, "loop", Path::new("/r"), Path::new("/p"), &[], &[]).unwrap();
         assert_eq!(spec.argv, ["sh", "-c", "npm test && echo $HOME"]);
         assert_eq!((spec.limits.wall_s, spec.limits.silence_s), (Some(60), None));
         let value = |name: &str| spec.env.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());

@@ -8,7 +8,7 @@ use super::profile::{Class, Counting, Reader, Situation, by_word, outcome, refus
 use super::usage::UsageFile;
 use crate::clock::{boottime, wall};
 use crate::config::Price;
-use crate::model::{Access, Outcome, Ticks, Timestamp, Usage};
+use crate::model::{Access, Outcome, Ticks, Timestamp, Usage, clip};
 use agency_supervisor::run_file::VERSION;
 use chrono::TimeDelta;
 use std::collections::BTreeMap;
@@ -24,6 +24,8 @@ const REFUSED_MAX: Duration = Duration::from_secs(20);
 /// The reason in `exit.json` of a run that was ended because its provider refuses it.
 const REFUSED: &str = "its provider refuses it";
 const GRACE_S: u64 = 5;
+/// As much of an agent's last message as is shown to people.
+const LAST_MAX: usize = 500;
 
 #[derive(Debug)]
 pub(super) struct Listener {
@@ -52,6 +54,8 @@ pub(super) struct Heard {
     pub(super) outcome: Outcome,
     pub(super) usage: Usage,
     pub(super) said: Option<String>,
+    /// Its last message, for people who ask why it left no result.
+    pub(super) last: Option<String>,
 }
 
 impl Listener {
@@ -145,12 +149,13 @@ impl Listener {
         let file = UsageFile { outcome: Some(outcome.clone()), ..self.file() };
         let usage = file.usage.clone();
         self.write(file);
-        Heard { outcome, usage, said: self.said() }
+        let last = self.reader.said().map(|said| clip(&said, LAST_MAX));
+        Heard { outcome, usage, said: self.said(), last }
     }
 
     /// Of one that writes files, the files are the answer. What an earlier look kept counts where the logs tell no more.
     fn said(&self) -> Option<String> {
-        if self.access == Access::Write {
+        if self.access != Access::ReadOnly {
             return None;
         }
         let said = self.reader.said();

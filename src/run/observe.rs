@@ -175,14 +175,21 @@ impl Watched {
 
     /// Without a listener there is only the process to judge by.
     fn tell_end(&self, record: &ExitRecord, listener: Option<Listener>) {
-        let plain = || Heard { outcome: record.how.outcome(), usage: Usage::default(), said: None };
-        let Heard { outcome, usage, said } =
+        let plain = || Heard {
+            outcome: record.how.outcome(),
+            usage: Usage::default(),
+            said: None,
+            last: None,
+        };
+        let is_understood = listener.is_some();
+        let Heard { outcome, usage, said, last } =
             listener.map_or_else(plain, |listener| listener.end(record));
+        let tail = tail(&self.folder);
         self.tell(RunEvent::Ended(Box::new(RunEnd {
             run: self.run.clone(),
             outcome,
             ended_at: record.ended_at,
-            tail: tail(&self.folder),
+            tail: if is_understood { legible(&tail, last) } else { tail },
             exit_code: record.code,
             usage,
             said,
@@ -194,6 +201,20 @@ impl Watched {
             tracing::debug!(run = %self.run, "nobody listens for run events any more");
         }
     }
+}
+
+/// The last message and the end of a CLI's output without its structured events, which say little to people. The first line may
+/// be the rest of an event.
+fn legible(tail: &str, last: Option<String>) -> String {
+    let is_event = |(n, line): &(usize, &str)| {
+        line.starts_with('{') || (*n == 0 && line.trim_end().ends_with('}'))
+    };
+    let lines = tail.lines().enumerate().filter(|line| !is_event(line));
+    last.iter()
+        .map(String::as_str)
+        .chain(lines.map(|(_, line)| line))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// How long the beat has not changed while we were awake to see it. Stamps are compared, never subtracted.
@@ -223,6 +244,13 @@ impl Pulse {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_tail_for_people_has_no_events() {
+        let tail = "t\",\"effort\"]}\n{\"type\":\"result\"}\nAttempt 1 failed\nno quota left\n";
+        assert_eq!(legible(tail, None), "Attempt 1 failed\nno quota left");
+        assert_eq!(legible("plain words\n", Some("done".to_owned())), "done\nplain words");
+    }
 
     #[test]
     fn a_long_sleep_of_the_machine_is_not_a_silent_shim() {

@@ -18,8 +18,8 @@ mod report;
 
 pub use crate::config::{Permissions, Profile};
 pub use crate::model::Access;
-pub use native::{find, native_codex};
-pub use outcome::{Situation, outcome, refusal};
+pub use native::{find, is_in, native_codex};
+pub use outcome::{Situation, missing, outcome, refusal};
 pub use reader::{LINE_MAX, Reader, Stream};
 pub use report::{Class, Counting, Finish, Report, Reset};
 
@@ -43,6 +43,8 @@ pub struct Options {
     pub permissions: Permissions,
     /// Command lines that an agent with `Permissions::Test` may run.
     pub allow: Vec<String>,
+    /// The git folders that a commit in the run's tree writes to, for an agent that makes commits.
+    pub git_dirs: Vec<PathBuf>,
 }
 
 impl Options {
@@ -50,7 +52,7 @@ impl Options {
     fn may(&self) -> Permissions {
         match self.access {
             Access::ReadOnly => Permissions::ReadOnly,
-            Access::Write => self.permissions,
+            Access::Write | Access::Commit => self.permissions,
         }
     }
 
@@ -118,7 +120,7 @@ pub fn by_program(argv: &[String]) -> Option<Profile> {
 /// The newest version of its CLI that this profile was tried with.
 pub fn proven(profile: Profile) -> &'static str {
     match profile {
-        Profile::Claude => "2.1.326",
+        Profile::Claude => "2.1.327",
         Profile::Codex => "0.169.0",
         Profile::Gemini => "0.61.0",
         Profile::Aider => "0.86.2",
@@ -142,7 +144,7 @@ fn sign_in(profile: Option<Profile>) -> &'static str {
         Some(Profile::Codex) => "Check CODEX_API_KEY or run \"codex login\" once",
         // Its sign-in with a consumer account has ended, so a key is the only way for most.
         Some(Profile::Gemini) => {
-            "Check GEMINI_API_KEY (the sign-in with free, Pro and Ultra accounts ended in June 2026; an enterprise account works, or set Antigravity's `agy` as the agent's command)"
+            "Check GEMINI_API_KEY (personal accounts cannot sign in since June 2026, see \"agency doctor\")"
         }
         Some(Profile::Aider) => "Check the API key of its model (such as OPENAI_API_KEY)",
         None => "Sign in once",
@@ -175,7 +177,8 @@ mod tests {
                 "codex exec --json -s workspace-write -- {prompt}",
                 "gemini -o stream-json --approval-mode yolo --skip-trust --prompt={prompt}",
                 "aider --yes-always --no-stream --no-pretty --no-check-update --analytics-disable \
-                 --no-auto-commits --no-dirty-commits --message={prompt}",
+                 --no-auto-commits --no-dirty-commits --no-gitignore --chat-history-file=/dev/null \
+                 --input-history-file=/dev/null --map-tokens=0 --message={prompt}",
             ]
         );
     }
@@ -232,6 +235,17 @@ mod tests {
         assert!(full[0].contains("bypassPermissions") && full[1].contains("danger-full-access"));
         let look = Options { access: Access::ReadOnly, ..with(Permissions::Full) };
         assert!(line(Profile::Codex, &look).contains("-s read-only"), "a run's own limit counts");
+    }
+
+    // covers: SU-01, HO-06
+    #[test]
+    fn codex_may_write_to_the_git_folders_of_a_run_that_makes_commits() {
+        let git_dirs = vec![PathBuf::from("/r/.git"), PathBuf::from("/r/.git/worktrees/t")];
+        let commits = Options { access: Access::Commit, git_dirs, ..Options::default() };
+        let wanted = "-s workspace-write --add-dir /r/.git --add-dir /r/.git/worktrees/t --";
+        assert!(line(Profile::Codex, &commits).contains(wanted));
+        let looks = Options { permissions: Permissions::ReadOnly, ..commits };
+        assert!(!line(Profile::Codex, &looks).contains("--add-dir"));
     }
 
     #[test]

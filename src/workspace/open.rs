@@ -173,6 +173,7 @@ impl Workspace {
             cleared: None,
             proof: settings.voice.proofs.as_ref().map(Proofs::promise),
             told_frozen: Default::default(),
+            programs: Default::default(),
             proving: false,
             run_sender,
             run_events,

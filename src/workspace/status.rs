@@ -20,6 +20,9 @@ pub struct RepoStatus {
     pub protocols: Vec<ProtocolStatus>,
     #[serde(default)]
     pub notes: Vec<String>,
+    /// Agents that cannot be started because their programs are not there, each with the fix.
+    #[serde(default)]
+    pub missing: Vec<String>,
     /// The process that wrote this.
     #[serde(default)]
     pub pid: u32,
@@ -149,6 +152,7 @@ impl RepoStatus {
 
 impl Workspace {
     pub(super) fn write_status(&mut self) {
+        self.look_for_programs();
         let status = self.status();
         self.tell_frozen(&status.protocols);
         let text = serde_json::to_vec_pretty(&status).expect("BUG: a status is plain data");
@@ -182,6 +186,7 @@ impl Workspace {
             paused: self.pause.clone(),
             protocols,
             notes: self.notes.clone(),
+            missing: self.programs.missing.clone(),
             pid: std::process::id(),
         }
     }

@@ -16,7 +16,6 @@ mod loop_examples;
 mod marks;
 mod phrases;
 mod profiles;
-mod real_clis;
 mod relay;
 mod runs;
 mod scenarios;

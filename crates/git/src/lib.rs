@@ -187,6 +187,18 @@ impl Repo {
         &self.0.common_dir
     }
 
+    /// The git folders that a commit in this work tree writes to. A linked tree is looked up among the repository's own, since an
+    /// agent can rewrite the tree's `.git` file.
+    pub fn dirs_of(&self, tree: &Path) -> Vec<PathBuf> {
+        let leads_here = |admin: &Path| {
+            let text = std::fs::read_to_string(admin.join("gitdir")).unwrap_or_default();
+            Path::new(text.trim_end()) == tree.join(".git")
+        };
+        let admins = std::fs::read_dir(self.0.common_dir.join("worktrees")).into_iter().flatten();
+        let own = admins.flatten().map(|admin| admin.path()).find(|admin| leads_here(admin));
+        std::iter::once(self.0.common_dir.clone()).chain(own).collect()
+    }
+
     /// The folder for our own files of this repository, made if need be.
     pub fn work_dir(&self) -> Result<PathBuf, GitError> {
         make_dir(self.0.common_dir.join("agency"))

@@ -103,7 +103,10 @@ fn restore(place: &Place, id: &TaskId) -> anyhow::Result<Vec<String>> {
     }
     let moved = move_all(&place.root, FOLDER, ".kodingx", |other| other == id)?;
     if moved.is_empty() {
-        return Err(Refused(format!("{id} is not in the archive")).into());
+        return Err(Refused(format!(
+            "{id} is not in the archive; `agency task list` shows the tasks that are on the board"
+        ))
+        .into());
     }
     Ok(moved)
 }

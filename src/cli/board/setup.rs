@@ -65,6 +65,10 @@ pub(crate) struct MigrateArgs {
     to: String,
 }
 
+/// Without a check nothing is ever merged (AG-31), which the owner should not learn after the first task is built.
+const NO_CHECKS: &str = "note: no checks were found for this repository, and nothing is merged unchecked. Put the commands that must pass \
+     into `.kodingx/dod/profiles/generic.yml`, commit `.kodingx`, and make tasks with `--dod-profile generic` (AG-31)";
+
 fn part(text: &str) -> Result<Part, String> {
     let words: Vec<&str> = Part::ALL.iter().map(|part| part.word()).collect();
     Part::parse(text).ok_or_else(|| format!("wanted one of {}", words.join(", ")))
@@ -128,8 +132,13 @@ fn begin(
         adapters: parts == Part::ALL,
         ci: wishes.ci,
     };
+    let has_checks = order.profile.is_some();
     Scribe::carry_out(root, &order)?.tell();
-    tell(context, Verb::Init, Some(NAME), &[])
+    let exit = tell(context, Verb::Init, Some(NAME), &[])?;
+    if !has_checks {
+        anstream::eprintln!("{NO_CHECKS}");
+    }
+    Ok(exit)
 }
 
 pub(crate) fn upgrade(context: &Context, args: &UpgradeArgs) -> anyhow::Result<Exit> {

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// A CLI that has not told its version by then is not asked any longer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// All at once: each of them takes a second to say its version.
@@ -94,6 +94,8 @@ pub(super) fn seats(config: &Config) -> Vec<Check> {
 
 fn version(program: &Path) -> Option<String> {
     let mut command = Command::new(program);
+    // Gemini CLI starts itself once more without it, which takes a second longer.
+    command.env("GEMINI_CLI_NO_RELAUNCH", "true");
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let child = command.spawn().ok()?;
     let said = finish(child)?;

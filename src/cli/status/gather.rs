@@ -82,7 +82,7 @@ fn repo(known: &Known, today: &mut Today, daemon: &DaemonView) -> Repo {
         attended,
         closed: status.closed,
         paused: status.paused,
-        notes: status.notes,
+        notes: status.notes.into_iter().chain(status.missing).collect(),
         protocols: status.protocols,
         runs: look.running,
         cost_today_usd: look.cost_usd,

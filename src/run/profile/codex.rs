@@ -27,6 +27,11 @@ pub(super) fn args(options: &Options) -> Vec<String> {
         Permissions::Full => "danger-full-access",
     };
     let mut args = argv(["exec", "--json", "-s", sandbox]);
+    if sandbox == "workspace-write" {
+        // Its sandbox keeps git folders read-only unless they are named, also those inside the workspace.
+        let dirs = options.git_dirs.iter().map(|dir| dir.display().to_string());
+        args.extend(dirs.flat_map(|dir| ["--add-dir".to_owned(), dir]));
+    }
     args.extend(options.more("-m"));
     if let Some(resume) = options.resume.as_deref().filter(|id| is_session(id)) {
         args.extend(argv(["resume", resume]));

@@ -35,7 +35,12 @@ pub(crate) struct Daemon {
 impl Stage {
     /// A repository with one commit, and this script for both agents.
     pub(crate) fn new(agent: &str) -> Self {
-        let stage = Self { dir: tempfile::tempdir().unwrap(), env: Vec::new() };
+        Self::within(tempfile::tempdir().unwrap(), agent)
+    }
+
+    /// The same in a folder of the test's own choice.
+    pub(crate) fn within(dir: TempDir, agent: &str) -> Self {
+        let stage = Self { dir, env: Vec::new() };
         for dir in ["home", "repo"] {
             fs::create_dir_all(stage.at(dir)).unwrap();
         }

@@ -297,6 +297,8 @@ pub struct Spawn {
 pub enum Access {
     #[default]
     Write,
+    /// It also makes the commits itself, so it writes to the repository's git folders.
+    Commit,
     /// It brings what it is asked for as its last message (`RunEnd::said`).
     ReadOnly,
 }

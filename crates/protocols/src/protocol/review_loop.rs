@@ -150,6 +150,11 @@ impl Protocol for ReviewLoop {
         gates::gates(self)
     }
 
+    fn seats(&self) -> Vec<(Seat, &'static str)> {
+        let both = [table::Holder::Builder, table::Holder::Reviewer];
+        both.map(|holder| (Seat::new(holder.word()), holder.role())).to_vec()
+    }
+
     fn status(&self, now: Now) -> Status {
         let memory = &self.index.memory;
         let held = memory.holds.first().map(|hold| hold.summary.clone());

@@ -78,7 +78,8 @@ fn planned(step: &Step<'_>) -> Result<Decision, Box<Decision>> {
         // No builder can put that right.
         Err(why) => {
             let way = format!(
-                "put the profile right and commit it, then agency task request-changes {} --reason …",
+                "put the commands that must pass into a profile in `.kodingx/dod/profiles/`, name it in the task's `dod_profile`, \
+                 commit `.kodingx`, then agency task request-changes {} --reason TEXT",
                 step.id
             );
             return Ok(step.ask_owner("AG-16", &why, way));

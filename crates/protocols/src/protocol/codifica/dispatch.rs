@@ -262,7 +262,7 @@ fn begin(it: &Codifica, job: &Job, board: &Board) -> Option<Decision> {
         why: format!("{} claimed {}", job.agent, job.task),
         resume: None,
         command: None,
-        access: Access::Write,
+        access: Access::Commit,
     })));
     decision.effect(log("run.start", job));
     Some(decision.finish())

@@ -389,7 +389,7 @@ fn settle(it: &Codifica, job: &Job, decision: &mut Builder, now: Now) {
         decision.effect(Effect::Release { tree: job.tree() });
         let wait = backoff * 2_u32.saturating_pow(failures.saturating_sub(1));
         let until = Moment::after(now, wait);
-        (next.not_before, next.paused) = (Some(until), outcome.pause(&agent, until));
+        (next.not_before, next.paused) = (Some(until), outcome.pause(&agent, until, now.wall));
         return remember(decision, &next);
     }
     let summary = format!(

@@ -66,8 +66,8 @@ pub(super) fn try_again(
 }
 
 /// The next try waits, and says why.
-fn pause(ended: &Ended, next: &mut Turn, until: Moment) {
-    next.paused = ended.outcome.pause(next.who.word(), until);
+fn pause(ended: &Ended, next: &mut Turn, until: Moment, now: Now) {
+    next.paused = ended.outcome.pause(next.who.word(), until, now.wall);
     next.not_before = Some(until);
 }
 
@@ -90,7 +90,7 @@ fn count(
     if next.failures <= retries {
         let wait = backoff * 2_u32.saturating_pow(next.failures - 1);
         let until = Moment::after(now, jittered(wait, &ended.run));
-        pause(ended, next, until);
+        pause(ended, next, until, now);
         if let Some(refused) = refused_in_this_try(it, turn) {
             next.paused = format!("{refused}; next try {}", clock_time(until.wall()));
         }

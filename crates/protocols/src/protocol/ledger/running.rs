@@ -4,6 +4,7 @@ use super::docs::is_ledger;
 use super::memory::{Ended, Stage, Turn};
 use super::opening::{ask_docs, files_at};
 use super::table::{Action, may};
+use super::words::AgentType;
 use super::{Ledger, PROGRESS, changes::forbidden, docs::Docs, hold, hold::Reason, prompt};
 use crate::model::{
     Access, Change, CommitId, Decision, Effect, Event, Fact, NewWorktree, Now, Outage, Outcome,
@@ -81,7 +82,10 @@ fn spawn(
         why,
         resume: None,
         command: None,
-        access: Access::Write,
+        access: match turn.agent {
+            AgentType::Initializer | AgentType::Implement | AgentType::Fix => Access::Commit,
+            AgentType::Review | AgentType::Architecture => Access::Write,
+        },
     })));
     let (base, start) = (base.clone(), start.tree.clone());
     let stage = Stage::Running { base, start, run, since: now.wall };

@@ -45,9 +45,9 @@ pub(super) fn try_again(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decisi
 }
 
 /// The next try waits, and says why.
-fn pause(it: &ReviewLoop, ended: &Ended, next: &mut Turn, until: Moment) {
+fn pause(it: &ReviewLoop, ended: &Ended, next: &mut Turn, until: Moment, now: Now) {
     let holder = it.index.memory.state.as_ref().map(|state| state.active_agent);
-    next.paused = ended.outcome.pause(holder.map_or("the agent", Holder::word), until);
+    next.paused = ended.outcome.pause(holder.map_or("the agent", Holder::word), until, now.wall);
     next.not_before = Some(until);
 }
 
@@ -76,7 +76,7 @@ fn count_failure(
     next.failures += 1;
     if next.failures <= retries {
         let wait = backoff * 2_u32.saturating_pow(next.failures - 1);
-        pause(it, ended, next, Moment::after(now, jittered(wait, &ended.run)));
+        pause(it, ended, next, Moment::after(now, jittered(wait, &ended.run)), now);
         return None;
     }
     let summary = format!(
