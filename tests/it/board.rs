@@ -13,6 +13,7 @@ pub(crate) mod running;
 mod setup;
 mod shared;
 mod speaking;
+mod spec;
 mod styles;
 pub(crate) mod terminal;
 mod verifying;
