@@ -7,6 +7,8 @@ mod fuzz;
 mod guarding;
 mod ids;
 mod importing;
+mod keeping;
+mod languages;
 mod moving;
 mod records;
 pub(crate) mod running;
