@@ -18,6 +18,7 @@ mod speaking;
 mod spec;
 mod styles;
 pub(crate) mod terminal;
+mod told;
 mod verifying;
 
 use crate::e2e::stage::Stage;

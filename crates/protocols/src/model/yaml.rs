@@ -86,14 +86,25 @@ pub fn parse(text: &str) -> Result<Node, Trouble> {
     };
     let mut tree = Tree { text, open: Vec::new(), root: None, documents: 0 };
     for next in Parser::new_from_str_with_options(text, options) {
-        let (event, span) = next.map_err(|error| Trouble {
-            line: error.marker().line() as u64,
-            found: clip(&error.info(), 200),
-            wanted: "YAML of at most 64 levels",
-        })?;
+        let (event, span) =
+            next.map_err(|error| unreadable(text, error.marker().line(), &error.info()))?;
         tree.take(event, span)?;
     }
     Ok(tree.root.unwrap_or(Node { line: 1, span: 0..0, kind: Kind::Null }))
+}
+
+/// What the parser stumbled over, in words that say what to change.
+fn unreadable(text: &str, line: usize, info: &str) -> Trouble {
+    let indent = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+    let indent = &indent[..indent.len() - indent.trim_start().len()];
+    let (found, wanted) = if indent.contains('\t') {
+        ("a line that is indented with a tab".to_owned(), "spaces: YAML allows only spaces there")
+    } else if info.contains("limit") || info.contains("nest") || info.contains("depth") {
+        (clip(info, 200), "YAML of at most 64 levels")
+    } else {
+        (clip(info, 200), "valid YAML")
+    };
+    Trouble { line: line as u64, found, wanted }
 }
 
 /// Text as a YAML value that reads back as exactly this text, whatever is in it.
