@@ -15,6 +15,7 @@ mod guard;
 mod history;
 mod ignored;
 mod index;
+mod listing;
 mod merge;
 mod names;
 mod objects;

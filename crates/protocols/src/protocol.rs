@@ -8,7 +8,7 @@ pub mod handoff;
 pub mod ledger;
 pub mod review_loop;
 
-use crate::model::{Condition, Decision, Interest, Now, Seat, Wake};
+use crate::model::{Condition, Decision, Interest, Now, RelPath, Seat, Wake};
 use serde_json::Value;
 
 /// One protocol in one repository. The index inside is derived: journal and files rebuild it at any time.
@@ -25,6 +25,12 @@ pub trait Protocol: Send {
     /// waits for a look at all of them; else what the watcher tells is soon enough.
     fn hears_worktrees(&self) -> bool {
         true
+    }
+
+    /// Files of its trees that it wrote, by the journal, and has not seen since. A file that was taken away while no process
+    /// looked is told to it as gone.
+    fn assumed(&self) -> Vec<RelPath> {
+        Vec::new()
     }
 
     /// Takes in one wake and updates the index. O(change).

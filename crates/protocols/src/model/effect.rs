@@ -246,6 +246,17 @@ pub enum Query {
         commit: CommitId,
         path: RelPath,
     },
+    /// The files of a commit that have one of these names (`*.sln`: that ending), in its top folder and two folders deep:
+    /// `Fact::Paths`.
+    Named {
+        commit: CommitId,
+        names: Vec<String>,
+    },
+    /// Changes whenever a file of a tree was written, also with the bytes that it had: `Fact::Digest`.
+    Stamp {
+        tree: TreeRef,
+        path: RelPath,
+    },
     Lines {
         path: RelPath,
     },

@@ -188,6 +188,10 @@ impl Protocol for Board {
         false
     }
 
+    fn assumed(&self) -> Vec<RelPath> {
+        self.index.assumed.iter().cloned().collect()
+    }
+
     fn absorb(&mut self, wake: &Wake) {
         self.index.absorb(wake);
     }

@@ -183,6 +183,11 @@ impl Checker<'_> {
                     ));
                 }
                 problems.extend(self.edited_lists(&state));
+                let last = state.last_verify.map(|last| last.artifact_path);
+                if let Some(path) = last.filter(|path| !self.files.contains_key(path)) {
+                    let problem = format!("`last_verify` names `{path}`, which is not here");
+                    problems.push((state::PATH.to_owned(), problem));
+                }
                 problems
             }
         }

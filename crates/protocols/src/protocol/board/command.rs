@@ -277,8 +277,8 @@ impl Ask<'_> {
         if index.memory.refused.get(path) != Some(&file.digest) {
             return None;
         }
-        let problems = judge::problems_of(self.it, self.id, path, file);
-        problems.first().map(|problem| format!("{}; {path}", problem.gist()))
+        let why = judge::why_refused(self.it, self.id, path, file)?;
+        Some(format!("{why}; {path}"))
     }
 
     /// A move that needs nothing but its row.

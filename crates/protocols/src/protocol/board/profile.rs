@@ -1,11 +1,13 @@
 //! DoD profiles (spec 2 §10): read and checked. `detect` finds one for a repository by its files. It runs nothing.
 
 mod detect;
+mod unchecked;
 
 use super::front::Fields;
 use crate::model::yaml::{self, quote};
 use crate::model::{Digest, Rejection, RelPath, without_bom};
-pub use detect::{SIGNALS, Signals, detect, detect_as, generic, has_fixed_names};
+pub use detect::{SIGNALS, Signals, auto_names, detect, detect_as, generic, has_fixed_names};
+pub use unchecked::{Unchecked, can_be_told, is_own, markers, matches, unchecked};
 
 const RULE: &str = "AG-16";
 pub const FOLDER: &str = ".kodingx/dod/profiles";
