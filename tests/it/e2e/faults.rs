@@ -206,7 +206,11 @@ impl Trial<'_> {
                 let status = status_of(&trial.stage);
                 let all = status["protocols"].as_array().cloned().unwrap_or_default();
                 let shown: Vec<String> = all.iter().map(shown).collect();
-                (traced.is_finished() || shown == self.wanted.status).then_some(())
+                // What is done may still have to be committed.
+                let changed = ["--no-optional-locks", "status", "--porcelain"];
+                let is_over =
+                    || shown == self.wanted.status && trial.stage.git(&changed).is_empty();
+                (traced.is_finished() || is_over()).then_some(())
             };
             wait_until(BY_ITSELF, is_there);
             let pid = trial.stage.json(&["status", "--json"])["daemon"]["pid"].as_i64();
