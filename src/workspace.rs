@@ -206,6 +206,9 @@ impl Workspace {
                 continue;
             }
             if let Some(left) = self.leaves(outside.until) {
+                if matches!(left, Left::Quiet) {
+                    self.tell_stalls_at_the_end(clock::now());
+                }
                 return Ok(left);
             }
             if self.has_stalled(clock::now()) {

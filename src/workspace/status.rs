@@ -1,11 +1,18 @@
 //! What this repository looks like to people: a small file that readers read. Nothing depends on it.
 
+use super::stuck::RESOLVE;
 use super::{Pause, Workspace};
 use crate::clock;
 use crate::model::{Condition, Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+
+/// A status takes up whole blocks of the disk, with room for a sentence more: it is overwritten where the disk is full.
+const BLOCK: usize = 4096;
+const SPARE: usize = 1024;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RepoStatus {
@@ -145,8 +152,23 @@ impl RepoStatus {
 
     fn write_text(text: &[u8], folder: &Path) -> std::io::Result<()> {
         let temporary = folder.join("status.json.tmp");
+        let mut text = text.to_vec();
+        let room = (text.len() + SPARE).next_multiple_of(BLOCK);
+        text.resize(room, b' ');
         std::fs::write(&temporary, text)?;
         std::fs::rename(temporary, folder.join("status.json"))
+    }
+
+    /// Over the old text, which has its room on the disk: for a disk that gives no more. A reader may see half of it.
+    fn overwrite(&self, folder: &Path) -> std::io::Result<()> {
+        let file = OpenOptions::new().write(true).open(folder.join("status.json"))?;
+        let room = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+        let mut text = serde_json::to_vec_pretty(self)?;
+        if text.len() > room {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        text.resize(room, b' ');
+        file.write_all_at(&text, 0)
     }
 }
 
@@ -160,7 +182,21 @@ impl Workspace {
         if self.written_status.as_ref() != Some(&digest) {
             let written = RepoStatus::write_text(&text, &self.hands.places.folder);
             self.written_status = written.is_ok().then_some(digest);
+            if let Err(error) = &written {
+                self.show_full_disk(status, error);
+            }
             self.note_state_dir(written);
+        }
+    }
+
+    /// What happens here cannot be recorded, which is what people must see now.
+    fn show_full_disk(&self, mut status: RepoStatus, error: &std::io::Error) {
+        let folder = &self.hands.places.folder;
+        let why = format!("`{}` cannot be written: {error}; {RESOLVE}", folder.display());
+        status.held = true;
+        status.notes.insert(0, why);
+        if let Err(error) = status.overwrite(folder) {
+            tracing::warn!(%error, "the status that people see is an old one");
         }
     }
 

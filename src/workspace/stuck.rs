@@ -83,7 +83,8 @@ impl StuckEffects {
     }
 }
 
-const RESOLVE: &str = "make room or repair what the message names; it is tried again by itself";
+pub(super) const RESOLVE: &str =
+    "make room or repair what the message names; it is tried again by itself";
 
 impl Workspace {
     /// The effect stays in flight and is tried again later.

@@ -3,6 +3,8 @@
 mod audit;
 mod beside;
 mod check;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod clock_jump;
 mod commands;
 mod damage;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

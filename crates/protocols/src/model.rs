@@ -40,7 +40,7 @@ pub use interest::{Interest, Shape, WatchedFile, WatchedTree};
 pub use rejection::Rejection;
 pub use table::{Lookup, lookup};
 pub use text::{BOM, Bytes, clip, counted, fence, other_encoding, without_bom};
-pub use time::{Deadline, Moment, Now, Ticks, Timestamp};
+pub use time::{ClockWatch, Deadline, Moment, Now, Ticks, Timestamp};
 pub use wake::{
     Command, Failure, FailureKind, Outcome, RunEnd, RunEvent, SAID_MAX, Usage, Verb, Wake,
 };

@@ -6,8 +6,8 @@ use super::reconcile;
 use super::state::{self, State};
 use super::table::Folder;
 use crate::model::{
-    Checkout, Command, Decision, Digest, Effect, Fact, Failure, FileSeen, FileState, Key, Memo,
-    Query, Rejection, RelPath, RunEnd, RunEvent, Timestamp, TreeRef, Wake,
+    Checkout, ClockWatch, Command, Decision, Digest, Effect, Fact, Failure, FileSeen, FileState,
+    Key, Memo, Now, Query, Rejection, RelPath, RunEnd, RunEvent, Timestamp, TreeRef, Wake,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,6 +26,7 @@ pub(super) struct Index {
     pub(super) dirty: BTreeSet<String>,
     /// Messages that we wrote a moment ago and that no look has shown yet.
     pub(super) awaited: BTreeSet<String>,
+    clock: ClockWatch,
     pub(super) checkout: Option<Checkout>,
     in_flight: BTreeMap<Key, Effect>,
     /// The one answer that the next decision rests on.
@@ -105,6 +106,9 @@ impl Index {
     }
 
     fn absorb_file(&mut self, file: &FileSeen) {
+        if let FileState::Whole(whole) = &file.state {
+            self.clock.look(whole.seen);
+        }
         if file.path.as_str() == state::PATH {
             self.state = Some(match &file.state {
                 FileState::Absent => StateSeen::Absent,
@@ -139,7 +143,10 @@ impl Index {
         match &file.state {
             FileState::Absent => {}
             FileState::Whole(whole) => {
-                self.put(folder, &file.path, &whole.bytes, whole.digest.clone(), whole.seen.wall);
+                let latest = self.latest(&file.path, whole.seen);
+                let read =
+                    message::parse_written_by(&file.path, &whole.bytes, whole.seen.wall, latest);
+                self.put(folder, &file.path, read, whole.digest.clone());
             }
             FileState::Unreadable(odd) => {
                 let problem = Rejection::new("DM-04", &file.path, odd.found.clone(), &odd.wanted);
@@ -148,15 +155,24 @@ impl Index {
         }
     }
 
+    /// The time by which a message can have been written. One that was accepted was judged by the clock as it was then.
+    fn latest(&self, path: &RelPath, seen: Now) -> Timestamp {
+        match message::id_of_name(path) {
+            Some(id) if self.memory.open.contains_key(id) || self.memory.done.contains(id) => {
+                message::ANY_TIME
+            }
+            Some(_) | None => self.clock.latest(seen),
+        }
+    }
+
     fn put(
         &mut self,
         folder: Folder,
         path: &RelPath,
-        bytes: &[u8],
+        read: Result<Message, Vec<Rejection>>,
         digest: Digest,
-        seen: Timestamp,
     ) {
-        match message::parse(path, bytes, seen) {
+        match read {
             Ok(message) => {
                 let id = message.id.clone();
                 self.awaited.remove(&id);

@@ -1,8 +1,8 @@
 //! What the ledger's loop does right now, or why it does nothing (DM-16). It decides nothing.
 
 use super::memory::{Stage, Turn};
-use super::{Ledger, PROGRESS, parking};
-use crate::model::{Condition, FileState, LiveRun, Now, Work, clock_time};
+use super::{Ledger, foreign, parking};
+use crate::model::{Condition, LiveRun, Now, Work, clock_time};
 
 pub(super) fn condition(it: &Ledger, now: Now) -> Condition {
     let memory = &it.index.memory;
@@ -38,14 +38,10 @@ pub(super) fn condition(it: &Ledger, now: Now) -> Condition {
 }
 
 fn without_loop(it: &Ledger) -> Condition {
-    match it.index.file(PROGRESS) {
-        Some(FileState::Unreadable(odd)) => Condition::frozen(
-            format!("`{PROGRESS}` cannot be read: it is {}", odd.found),
-            format!("replace `{PROGRESS}` by {}, then: agency adopt", odd.wanted),
-        ),
-        Some(FileState::Whole(_) | FileState::Absent) | None => {
-            Condition::idle("no loop; `agency ledger init` begins one")
-        }
+    // The owner configured a ledger here: a file found by its content alone would be one that can be used.
+    match foreign::in_tree(it) {
+        Some(foreign) => Condition::frozen(foreign.found(), foreign.way_out("agency ledger init")),
+        None => Condition::idle("no loop; `agency ledger init` begins one"),
     }
 }
 
