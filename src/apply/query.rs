@@ -14,7 +14,8 @@ impl Hands {
             Query::Snapshot { tree, .. } => match self.repo_of(tree).await {
                 Ok(Some(repo)) => known(ask(&repo, query).await)?,
                 Ok(None) => Fact::NoGit,
-                Err(error) => known(Err(error))?,
+                Err(ApplyError::Git(error)) => known(Err(error))?,
+                Err(error) => return Err(error),
             },
             Query::Read { tree, path } => Fact::File(self.bytes_in(tree, path)?.map(Bytes)),
             Query::Plan { .. }
@@ -38,7 +39,7 @@ impl Hands {
 
     fn bytes_in(&self, tree: &TreeRef, path: &RelPath) -> Result<Option<Vec<u8>>, ApplyError> {
         let seen = crate::clock::now();
-        match crate::read::read(&self.dir_of(tree), path, SEEN_MAX, seen) {
+        match crate::read::read(&self.enter(tree)?, path, SEEN_MAX, seen) {
             Ok(reading) => Ok(match reading.state {
                 FileState::Whole(file) => Some(file.bytes.to_vec()),
                 FileState::Absent | FileState::Unreadable(_) => None,

@@ -5,6 +5,8 @@ use crate::clock;
 use crate::model::{Condition, Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -142,7 +144,13 @@ impl RepoStatus {
 
     fn write_text(text: &[u8], folder: &Path) -> std::io::Result<()> {
         let temporary = folder.join("status.json.tmp");
-        std::fs::write(&temporary, text)?;
+        let mut file = std::fs::OpenOptions::new();
+        file.write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&temporary)?
+            .write_all(text)?;
         std::fs::rename(temporary, folder.join("status.json"))
     }
 }
