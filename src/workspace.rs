@@ -201,6 +201,7 @@ impl Workspace {
         watcher: &Watcher,
         outside: &mut Outside<'_>,
     ) -> Result<Left, WorkspaceError> {
+        self.check_own_files()?;
         let mut watch = self.watch(watcher);
         Box::pin(self.look_at_everything(Writers::Perhaps)).await;
         loop {

@@ -25,6 +25,7 @@ use IO::Socket::UNIX;
 unlink $ARGV[0];
 my $l = IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 5) or die "no socket: $!";
 $l->timeout(0.1);
+open my $ready, '>', "$ENV{HOME}/listens"; close $ready;
 until (-e $ARGV[1]) {
   my $s = $l->accept or next;
   my $line = <$s>;
@@ -64,7 +65,7 @@ act() {
     socket-fake)
       kill -STOP "$(daemon)"
       $clean perl "$HOME/fake.pl" "$sock" "$HOME/enough" >/dev/null 2>&1 &
-      while ! [ -S "$sock" ]; do sleep 0.02; done ;;
+      while ! [ -e "$HOME/listens" ]; do sleep 0.02; done ;;
     socket-real) touch "$HOME/enough"; kill -CONT "$(daemon)" ;;
     usage) echo '{"version":1,"usage":{"cost_microusd":0},"outcome":"ok"}' > "$run/usage.json" ;;
     exit) echo "$record" > "$run/exit.tmp"; mv "$run/exit.tmp" "$run/exit.json" ;;
