@@ -45,6 +45,7 @@ use crate::watch::{Survey, Watcher};
 use command::Waiter;
 use leases::{Claim, Leases};
 use look::{Trees, Writers};
+use owner_tools::Seen;
 use record::{Entry, Snapshot};
 use room::{Grant, Running};
 use settle::{Settled, Settling};
@@ -355,6 +356,13 @@ impl Workspace {
         let key = keyed.key.clone();
         // What git needs for a moment would else be kept for as long as the repository is.
         let allow = self.commands_of(protocol, &keyed.effect);
+        // Before the agent starts: it may change them at once.
+        let tools = match &keyed.effect {
+            Effect::Spawn(spawn) if spawn.command.is_none() => {
+                Some((spawn.tree.clone(), self.owner_tools(&spawn.tree)))
+            }
+            _ => None,
+        };
         let applied = Box::pin(self.hands.apply(protocol, keyed, &allow)).await;
         if let Applied::NotNow(failure, obstacle) = &applied {
             self.not_now(protocol, keyed, failure, *obstacle);
@@ -364,7 +372,7 @@ impl Workspace {
         match applied {
             Applied::Done => {
                 if let Effect::Spawn(spawn) = &keyed.effect {
-                    self.note_start(protocol, spawn);
+                    self.note_start(protocol, spawn, tools);
                 }
                 self.done(protocol, keyed, Wake::Done { key })
             }
@@ -388,7 +396,7 @@ impl Workspace {
     }
 
     /// A command line of the owner's needs no place of its own: its tree is held already.
-    fn note_start(&mut self, protocol: &str, spawn: &Spawn) {
+    fn note_start(&mut self, protocol: &str, spawn: &Spawn, tools: Option<(TreeRef, Seen)>) {
         let apart = spawn.tree != TreeRef::Main;
         let _alive = self.settings.capacity.note_alive();
         let running = if spawn.command.is_some() {
@@ -396,7 +404,6 @@ impl Workspace {
         } else {
             let permit = self.permits.remove(&(protocol.to_owned(), spawn.tree.clone()));
             let agent = Some(self.agent_of(&spawn.seat, &spawn.role));
-            let tools = Some((spawn.tree.clone(), self.owner_tools(&spawn.tree)));
             Running { agent, apart, _permit: permit, _alive, tools }
         };
         self.running.insert(spawn.run.clone(), running);

@@ -88,6 +88,9 @@ impl Source {
         {
             // It was put back or accepted while no daemon ran.
             self.home.settle(&cause(path));
+        } else {
+            // It may have been put back between the daemon's first read and the first look.
+            self.reload(&settings);
         }
         loop {
             tokio::select! {

@@ -219,8 +219,7 @@ fn what_a_run_does_to_the_daemons_own_files_freezes_and_is_told() {
                 (stage.escalation("DM-10")?["state"] == "resolved").then_some(())
             });
         }
-        // A journal that is gone stays frozen until its owner adopts.
-        assert_eq!(daemon.stop(), if *name == "journal" { 3 } else { 0 }, "{name}");
+        drop(daemon);
     }
 }
 
