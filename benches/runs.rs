@@ -145,6 +145,7 @@ fn spec(dir: &Path, run: &str, argv: Vec<String>) -> RunSpec {
         protocol: "loop".to_owned(),
         argv,
         dir: dir.to_owned(),
+        stdin: Default::default(),
         env: std::env::vars().filter(|(name, _)| name == "PATH").collect(),
         limits: Limits::default(),
         profile: None,

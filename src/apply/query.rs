@@ -16,7 +16,8 @@ impl Hands {
             Query::Snapshot { tree, .. } => match self.repo_of(tree).await {
                 Ok(Some(repo)) => known(ask(&repo, query).await)?,
                 Ok(None) => Fact::NoGit,
-                Err(error) => known(Err(error))?,
+                Err(ApplyError::Git(error)) => known(Err(error))?,
+                Err(error) => return Err(error),
             },
             Query::Read { tree, path } => Fact::File(self.bytes_in(tree, path)?.map(Bytes)),
             Query::Stamp { tree, path } => Fact::Digest(self.stamp_in(tree, path)),
@@ -40,7 +41,7 @@ impl Hands {
 
     /// By what the file system notes about a plain file; one that no safe read accepts has no stamp.
     fn stamp_in(&self, tree: &TreeRef, path: &RelPath) -> Option<Digest> {
-        let reading = read::read(&self.dir_of(tree), path, SEEN_MAX, clock::now()).ok()?;
+        let reading = read::read(&self.enter(tree).ok()?, path, SEEN_MAX, clock::now()).ok()?;
         let Stamp { dev, ino, size, mtime_ns, ctime_ns } = reading.stamp?;
         Some(Digest::of(format!("{dev} {ino} {size} {mtime_ns} {ctime_ns}").as_bytes()))
     }
@@ -50,7 +51,7 @@ impl Hands {
     }
 
     fn bytes_in(&self, tree: &TreeRef, path: &RelPath) -> Result<Option<Vec<u8>>, ApplyError> {
-        match read::read(&self.dir_of(tree), path, SEEN_MAX, clock::now()) {
+        match read::read(&self.enter(tree)?, path, SEEN_MAX, clock::now()) {
             Ok(reading) => Ok(match reading.state {
                 FileState::Whole(file) => Some(file.bytes.to_vec()),
                 FileState::Absent | FileState::Unreadable(_) => None,

@@ -8,7 +8,7 @@ use super::status;
 use crate::escalate::{self, Outbox, Record};
 use crate::model::{Verb, counted};
 use crate::protocol::handoff;
-use crate::run::run_around;
+use crate::run::{Caller, own_caller};
 use std::path::PathBuf;
 
 /// What was broken, and the command that resolves it
@@ -57,12 +57,12 @@ pub(super) struct TestArgs {
 }
 
 pub(super) fn ack(context: &Context, args: &AckArgs) -> anyhow::Result<Exit> {
+    refuse_agents()?;
     match find(context, &args.id)? {
         Found { record, keeper: Keeper::Repository } => {
             ask::tell(&context.at(record.repo), Verb::Ack, None, &[("id", Some(&record.id))])
         }
         Found { record, keeper: Keeper::Daemon { outbox } } => {
-            refuse_agents()?;
             Outbox::open(outbox, "", &record.repo)?.acknowledge(&record.id)?;
             anstream::println!("`{}` is acknowledged", record.id);
             Ok(Exit::Fine)
@@ -131,13 +131,14 @@ pub(super) fn test(context: &Context, _: &TestArgs) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
+/// SE-04, SE-07: what the owner alone may do.
 pub(super) fn refuse_agents() -> Result<(), Refused> {
-    match run_around(std::process::id()) {
-        Some(run) => {
-            let why = format!("agents may not do this: we are inside the run `{run}` (SE-04)");
-            Err(Refused(why))
+    match own_caller() {
+        Caller::Outside => Ok(()),
+        Caller::Run(run) => {
+            Err(Refused(format!("agents may not do this: we are inside the run `{run}` (SE-04)")))
         }
-        None => Ok(()),
+        Caller::Unclear(unclear) => Err(Refused(unclear.sentence())),
     }
 }
 

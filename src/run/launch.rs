@@ -6,6 +6,7 @@ use super::profile::{self, Launch, Options, Profile};
 use super::spec::{RunSpec, Values, expand};
 use crate::config::{Agent, Config, Start};
 use crate::model::{CommandLine, Seat, Spawn};
+use agency_supervisor::run_file::Stdin;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -61,6 +62,7 @@ impl Launcher {
             repo: self.repo.clone(),
             protocol: protocol.to_owned(),
             dir: dir.to_owned(),
+            stdin: launch.stdin,
             env: self.environment(&extra, &launch.env_set, spawn, protocol),
             limits: limits(agent),
             profile,
@@ -94,6 +96,7 @@ impl Launcher {
             repo: self.repo.clone(),
             protocol: protocol.to_owned(),
             dir: dir.to_owned(),
+            stdin: Stdin::Nothing,
             env: self.environment(&[], &env_set, spawn, protocol),
             limits: Limits {
                 first_output_s: None,
@@ -135,7 +138,12 @@ impl Launcher {
             }
             Start::Command(command) => {
                 let (env_names, env_set) = (Vec::new(), Vec::new());
-                let launch = Launch { argv_template: command.clone(), env_names, env_set };
+                let launch = Launch {
+                    argv_template: command.clone(),
+                    env_names,
+                    env_set,
+                    stdin: Stdin::Nothing,
+                };
                 (launch, profile::by_program(command))
             }
         }
@@ -250,7 +258,8 @@ mod tests {
     #[test]
     fn an_owners_command_line_gets_a_shell_and_no_agents_keys() {
         let launcher = launcher("agents: { codex: { profile: codex, env: [OTHER] } }\n");
-        let command = Some(CommandLine { line: "npm test && echo $HOME".into(), timeout_s: 60 });
+        let line = "npm test && echo $HOME".into();
+        let command = Some(CommandLine { line, timeout_s: 60, clean: None });
         let gate = Spawn { command, seat: Seat::new("gate"), ..spawn("") };
         let spec =
             launcher.spec(&gate, "loop", Path::new("/r"), Path::new("/p"), &[], &[]).unwrap();

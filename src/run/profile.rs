@@ -23,6 +23,7 @@ pub use outcome::{Situation, missing, outcome, refusal};
 pub use reader::{LINE_MAX, Reader, Stream};
 pub use report::{Class, Counting, Finish, Report, Reset};
 
+use agency_supervisor::run_file::Stdin;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
@@ -70,6 +71,8 @@ pub struct Launch {
     /// Names that are passed through; a final `*` stands for any ending.
     pub env_names: Vec<String>,
     pub env_set: Vec<(String, String)>,
+    /// The prompt goes this way where the CLI reads it there.
+    pub stdin: Stdin,
 }
 
 pub fn launch(profile: Profile, options: &Options) -> Launch {
@@ -85,6 +88,10 @@ pub fn launch(profile: Profile, options: &Options) -> Launch {
         argv_template: std::iter::once(program(profile, options)).chain(args).collect(),
         env_names: names.iter().map(|&name| name.to_owned()).collect(),
         env_set: set.iter().map(owned).collect(),
+        stdin: match profile {
+            Profile::Claude | Profile::Codex => Stdin::Prompt,
+            Profile::Gemini | Profile::Aider => Stdin::Nothing,
+        },
     }
 }
 
@@ -173,8 +180,8 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "claude -p --output-format stream-json --verbose --permission-mode acceptEdits -- {prompt}",
-                "codex exec --json -s workspace-write -- {prompt}",
+                "claude -p --output-format stream-json --verbose --permission-mode acceptEdits",
+                "codex exec --json -s workspace-write -",
                 "gemini -o stream-json --approval-mode yolo --skip-trust --prompt={prompt}",
                 "aider --yes-always --no-stream --no-pretty --no-check-update --analytics-disable \
                  --no-auto-commits --no-dirty-commits --no-gitignore --chat-history-file=/dev/null \
@@ -194,7 +201,7 @@ mod tests {
         let lines = ALL.map(|profile| line(profile, &resumed));
         assert!(lines.iter().all(|line| !line.contains("--session-id")), "{lines:?}");
         assert!(lines[0].contains("--resume s-1"), "{}", lines[0]);
-        assert!(lines[1].ends_with("-s workspace-write resume s-1 -- {prompt}"), "{}", lines[1]);
+        assert!(lines[1].ends_with("-s workspace-write resume s-1 -"), "{}", lines[1]);
         assert!(lines[2].contains("-r s-1"), "{}", lines[2]);
         assert!(lines[3].contains("--restore-chat-history"), "{}", lines[3]);
     }
@@ -225,8 +232,8 @@ mod tests {
             ..Options::default()
         };
         let test = ALL.map(|profile| line(profile, &with(Permissions::Test)));
-        assert!(test[0].contains("acceptEdits --allowedTools=Bash(npm test:*),Bash(npm run lint:*) --model m-1 --search -- {prompt}"), "{}", test[0]);
-        assert!(test[1].contains("workspace-write -m m-1 --search -- {prompt}"), "{}", test[1]);
+        assert!(test[0].contains("acceptEdits --allowedTools=Bash(npm test:*),Bash(npm run lint:*) --model m-1 --search"), "{}", test[0]);
+        assert!(test[1].contains("workspace-write -m m-1 --search -"), "{}", test[1]);
         assert!(test[2].contains("yolo") && test[2].contains("-m m-1 --search"), "{}", test[2]);
         assert!(test[3].contains("--model m-1 --search --message"), "{}", test[3]);
         let edit = ALL.map(|profile| line(profile, &with(Permissions::Edit)));

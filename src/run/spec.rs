@@ -3,7 +3,7 @@
 use super::profile::word;
 use crate::config::{Price, Profile};
 use crate::model::{RunId, Spawn, Timestamp, Usage};
-use agency_supervisor::run_file::{Limits, RunFile, VERSION};
+use agency_supervisor::run_file::{Limits, RunFile, Stdin, VERSION};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,7 @@ pub struct RunSpec {
     /// Already expanded.
     pub argv: Vec<String>,
     pub dir: PathBuf,
+    pub stdin: Stdin,
     pub env: Vec<(String, String)>,
     pub limits: Limits,
     /// Whose output it will be; `None`: nobody's that we understand.
@@ -57,6 +58,7 @@ impl RunSpec {
             phase: spawn.phase,
             why: spawn.why,
             prompt_file: (!spawn.prompt.is_empty()).then(|| prompt_file.to_owned()),
+            stdin: self.stdin,
             intended_at: now,
             command: spawn.command.is_some(),
             profile: self.profile.map(|profile| word(profile).to_owned()),

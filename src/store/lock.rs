@@ -174,6 +174,12 @@ impl Lock {
         }
     }
 
+    /// Which process holds the lock at `path`, as the kernel lists it; `None` where it lists none.
+    pub fn holder_of(path: &Path) -> Option<i32> {
+        let meta = path.symlink_metadata().ok()?;
+        listed_holder(&std::fs::read_to_string("/proc/locks").ok()?, meta.dev(), meta.ino())
+    }
+
     fn write(&mut self, words: &str) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.rewind()?;
@@ -196,6 +202,25 @@ fn open(path: &Path) -> Result<File, LockError> {
         Ok(metadata) if metadata.is_file() => Ok(file),
         Ok(_) => Err(LockError::NotAFile { path: path.to_owned() }),
         Err(source) => Err(LockError::Open { path: path.to_owned(), source }),
+    }
+}
+
+/// `1: FLOCK  ADVISORY  WRITE 4242 fe:00:5891725 0 EOF`. Some file systems list another device than `stat` names; then the
+/// inode alone counts, as long as only one process holds such a lock.
+fn listed_holder(locks: &str, dev: u64, ino: u64) -> Option<i32> {
+    let (major, minor) = (nix::sys::stat::major(dev), nix::sys::stat::minor(dev));
+    let held = locks.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, "WRITE", pid, file, ..] = words[..] else { return None };
+        let (device, inode) = file.rsplit_once(':')?;
+        (inode.parse() == Ok(ino)).then_some(())?;
+        Some((pid.parse::<i32>().ok()?, device == format!("{major:02x}:{minor:02x}")))
+    });
+    let held: Vec<(i32, bool)> = held.collect();
+    let exact = held.iter().find(|(_, same_device)| *same_device);
+    match (exact, &held[..]) {
+        (Some((pid, _)), _) | (None, [(pid, _)]) => Some(*pid),
+        (None, _) => None,
     }
 }
 
@@ -253,6 +278,27 @@ mod tests {
         let file = OpenOptions::new().read(true).custom_flags(flags).open(dir.path()).unwrap();
         assert!(file.unlock().is_err());
         drop(LockedFile(file));
+    }
+
+    // covers: SE-10
+    #[test]
+    fn the_kernel_names_the_holder_whatever_the_file_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        assert_eq!(Lock::holder_of(&path), None);
+        let lock = held(Lock::try_acquire(&path, "pid 1 on nowhere").unwrap());
+        assert_eq!(Lock::holder_of(&path), i32::try_from(std::process::id()).ok());
+        drop(lock);
+        assert_eq!(Lock::holder_of(&path), None);
+        let line =
+            |pid, device, kind| format!("1: {kind} ADVISORY WRITE {pid} {device}:77 0 EOF\n");
+        let dev = nix::sys::stat::makedev(0xfe, 0);
+        let two = line(5, "00:21", "FLOCK") + &line(6, "fe:00", "FLOCK");
+        assert_eq!(listed_holder(&two, dev, 77), Some(6));
+        assert_eq!(listed_holder(&line(5, "00:21", "FLOCK"), dev, 77), Some(5));
+        let unclear = line(5, "00:21", "FLOCK") + &line(6, "00:22", "FLOCK");
+        assert_eq!(listed_holder(&unclear, dev, 77), None);
+        assert_eq!(listed_holder(&line(5, "fe:00", "POSIX"), dev, 77), None);
     }
 
     // covers: DM-20

@@ -26,9 +26,7 @@ impl Workspace {
                 }
             }
             Sighting::Rescanned => {
-                if !self.repository.is_ours() {
-                    return Err(WorkspaceError::LockLost);
-                }
+                self.check_own_files()?;
                 self.proving = true;
                 self.hands.outbox.flush();
                 // A disk that is full or gone is found at the next look at the latest.

@@ -128,7 +128,8 @@ impl Workspace {
         let aside = aside_of(&places, git.as_ref());
         let (config, note) = effective_config(&places, settings);
         let hands = Hands {
-            executor: executor(places.runs(), settings, run_sender.clone()),
+            executor: executor(places.runs(), settings, run_sender.clone())
+                .on_forged(super::foreign_acts::on_forged(news.0.clone())),
             launcher: Launcher {
                 repo: places.root.clone(),
                 config,
@@ -282,7 +283,9 @@ impl Workspace {
         };
         let permit = agent.as_ref().map(|agent| self.settings.capacity.count_in(self.asker(agent)));
         // Where an earlier daemon started it is not asked: it counts as one of the owner's tree.
-        self.running.insert(run, Running { agent, apart: false, _permit: permit });
+        let _alive = self.settings.capacity.note_alive();
+        self.running
+            .insert(run, Running { agent, apart: false, _permit: permit, _alive, tools: None });
     }
 
     /// Watches what the protocols at work want to know.

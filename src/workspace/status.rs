@@ -7,7 +7,8 @@ use crate::model::{Condition, Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::OpenOptions;
-use std::os::unix::fs::FileExt as _;
+use std::io::Write as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// A status takes up whole blocks of the disk, with room for a sentence more: it is overwritten where the disk is full.
@@ -155,7 +156,9 @@ impl RepoStatus {
         let mut text = text.to_vec();
         let room = (text.len() + SPARE).next_multiple_of(BLOCK);
         text.resize(room, b' ');
-        std::fs::write(&temporary, text)?;
+        let mut file = OpenOptions::new();
+        file.write(true).create(true).truncate(true).mode(0o600);
+        file.open(&temporary)?.write_all(&text)?;
         std::fs::rename(temporary, folder.join("status.json"))
     }
 

@@ -47,7 +47,8 @@ impl Workspace {
     /// What an earlier opening told is resolved once it is over.
     pub(super) fn recall_told(&mut self) {
         let ours = |record: &Record| {
-            [RULE, stuck::RULE].contains(&record.rule.as_str()) && record.state != State::Resolved
+            [RULE, stuck::RULE, "SE-08", "LP-34"].contains(&record.rule.as_str())
+                && record.state != State::Resolved
         };
         let open = self.hands.outbox.all().into_iter().filter(ours);
         self.watchdog.told = open.map(|record| (record.rule, record.protocol)).collect();

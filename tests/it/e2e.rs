@@ -15,6 +15,7 @@ mod handoff;
 mod hostile;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod injection;
+mod insiders;
 mod kill;
 mod locks;
 mod looping;
@@ -32,6 +33,7 @@ mod service;
 mod speaking;
 pub(crate) mod stage;
 mod stranger;
+mod talked_round;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) mod tracer;
 mod trials;

@@ -843,6 +843,29 @@ impl World {
                 let digest = self.commits.get(commit).and_then(|commit| commit.tree.get(path));
                 Fact::File(digest.and_then(|digest| self.blobs.get(digest)).cloned().map(Bytes))
             }
+            Query::Sides { from, to, paths } => {
+                // As git does, a tree may stand in for a commit.
+                let tree = |id: &CommitId| self.trees.get(&TreeId::new(id.as_str()));
+                let before = from.as_ref().and_then(|id| {
+                    self.commits.get(id).map(|commit| &commit.tree).or_else(|| tree(id))
+                });
+                let before = before.cloned().unwrap_or_default();
+                let bytes = |tree: &Tree, path: &RelPath| {
+                    tree.get(path).and_then(|digest| self.blobs.get(digest)).cloned().map(Bytes)
+                };
+                let side = |path: &RelPath| Sides {
+                    path: path.clone(),
+                    before: bytes(&before, path),
+                    after: bytes(&self.trees[to], path),
+                };
+                Fact::Sides(paths.iter().map(side).collect())
+            }
+            other => self.answer_of_names(other),
+        }
+    }
+
+    fn answer_of_names(&self, query: &Query) -> Fact {
+        match query {
             Query::Named { commit, names } => {
                 let tree = self.commits.get(commit).map(|commit| commit.tree.clone());
                 let paths = tree.unwrap_or_default().into_keys();
@@ -862,23 +885,6 @@ impl World {
                 Fact::Digest(bytes.map(|bytes| {
                     Digest::of(format!("{written:?} {}", Digest::of(&bytes)).as_bytes())
                 }))
-            }
-            Query::Sides { from, to, paths } => {
-                // As git does, a tree may stand in for a commit.
-                let tree = |id: &CommitId| self.trees.get(&TreeId::new(id.as_str()));
-                let before = from.as_ref().and_then(|id| {
-                    self.commits.get(id).map(|commit| &commit.tree).or_else(|| tree(id))
-                });
-                let before = before.cloned().unwrap_or_default();
-                let bytes = |tree: &Tree, path: &RelPath| {
-                    tree.get(path).and_then(|digest| self.blobs.get(digest)).cloned().map(Bytes)
-                };
-                let side = |path: &RelPath| Sides {
-                    path: path.clone(),
-                    before: bytes(&before, path),
-                    after: bytes(&self.trees[to], path),
-                };
-                Fact::Sides(paths.iter().map(side).collect())
             }
             other => Fact::Unknown(format!("{other:?}")),
         }

@@ -5,6 +5,7 @@
 mod branch;
 mod checkout;
 mod child;
+mod clean_tree;
 mod command;
 mod commit;
 mod diff;
@@ -37,6 +38,7 @@ mod tree;
 mod verdicts;
 mod worktree;
 
+pub use clean_tree::SETUP_MARK;
 pub use command::Options;
 pub use commit::Committed;
 pub use error::GitError;

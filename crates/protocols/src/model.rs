@@ -24,8 +24,8 @@ pub mod yaml;
 pub use condition::{Activity, Condition, LiveRun, Stall, Wait, Work, clock_time, stalled};
 pub use decision::{Builder, Decision, Keyed, Memo};
 pub use effect::{
-    Access, Answer, CommandLine, Effect, Event, Field, MergeStyle, NewWorktree, Query, Spawn,
-    TreeRef,
+    Access, Answer, CHECKS_TREE, CleanState, CleanTree, CommandLine, Effect, Event, Field,
+    MergeStyle, NewWorktree, Query, Spawn, TreeRef,
 };
 pub use escalation::{Cause, Escalation, Severity};
 pub use facts::{
@@ -44,4 +44,4 @@ pub use time::{ClockWatch, Deadline, Moment, Now, Ticks, Timestamp};
 pub use wake::{
     Command, Failure, FailureKind, Outcome, RunEnd, RunEvent, SAID_MAX, Usage, Verb, Wake,
 };
-pub use weakened::{Sides, to_compare, weakened};
+pub use weakened::{SHADOWS, Sides, further, to_compare, weakened};

@@ -27,6 +27,8 @@ pub struct RunFile {
     pub phase: String,
     pub why: String,
     pub prompt_file: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Stdin::is_nothing")]
+    pub stdin: Stdin,
     pub intended_at: Timestamp,
     /// A command line of the owner's, and no agent.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -56,6 +58,23 @@ pub struct RunFile {
     /// The same by model, where the owner configured none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prices: BTreeMap<String, (f64, f64)>,
+}
+
+/// What a run reads from its standard input, which is never an open pipe: some CLIs wait for its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stdin {
+    #[default]
+    Nothing,
+    /// The prompt, so that no list of processes shows it.
+    Prompt,
+}
+
+impl Stdin {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    fn is_nothing(&self) -> bool {
+        *self == Self::Nothing
+    }
 }
 
 /// Bounds of one run. Seconds count on the boot clock, suspend included.

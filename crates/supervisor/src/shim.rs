@@ -8,7 +8,7 @@ use crate::cgroup::Cgroup;
 use crate::exit::{ExitRecord, How};
 use crate::folder::{Alive, EXIT, Folder, Lock};
 use crate::order;
-use crate::run_file::{RunFile, VERSION};
+use crate::run_file::{RunFile, Stdin, VERSION};
 use crate::signals::Signals;
 use crate::tree::ProcessId;
 use agency_host::clock::{boot_id, boottime, wall};
@@ -194,6 +194,7 @@ type Environment = [(String, String)];
 fn start(run: &RunFile, env: Option<&Environment>) -> Result<Child, How> {
     let empty = || How::FailedToStart("the command is empty".to_owned());
     let (program, args) = run.argv.split_first().ok_or_else(empty)?;
+    let input = input_of(run).map_err(How::FailedToStart)?;
     let mut command = Command::new(program);
     if let Some(env) = env {
         command.env_clear().envs(env.iter().map(|(name, value)| (name, value)));
@@ -201,7 +202,7 @@ fn start(run: &RunFile, env: Option<&Environment>) -> Result<Child, How> {
     command
         .args(args)
         .current_dir(&run.dir)
-        .stdin(Stdio::null())
+        .stdin(input)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
@@ -210,6 +211,15 @@ fn start(run: &RunFile, env: Option<&Environment>) -> Result<Child, How> {
             io::ErrorKind::NotFound if run.dir.is_dir() => How::NotFound(program.clone()),
             _ => How::FailedToStart(format!("`{program}` in `{}`: {cause}", run.dir.display())),
         })
+}
+
+fn input_of(run: &RunFile) -> Result<Stdio, String> {
+    match (run.stdin, &run.prompt_file) {
+        (Stdin::Prompt, Some(path)) => File::open(path)
+            .map(Stdio::from)
+            .map_err(|cause| format!("`{}` cannot be read: {cause}", path.display())),
+        (Stdin::Prompt, None) | (Stdin::Nothing, _) => Ok(Stdio::null()),
+    }
 }
 
 fn record_of(end: End) -> ExitRecord {
@@ -232,11 +242,19 @@ fn record_of(end: End) -> ExitRecord {
 /// An unwritten record makes the run lost, so it is worth waiting for.
 fn leave(folder: &Folder, record: &ExitRecord, mut meanwhile: impl FnMut()) -> io::Result<()> {
     for _ in 1..RECORD_TRIES {
-        if folder.publish_json_lazily(EXIT, record).is_ok() {
+        if published(folder, record).is_ok() {
             return Ok(());
         }
         meanwhile();
         std::thread::sleep(RECORD_PAUSE);
     }
-    folder.publish_json_lazily(EXIT, record)
+    published(folder, record)
+}
+
+/// SE-09: the daemon hears from us which record is ours. The pipe is ours alone; the folder may be another process's to write.
+fn published(folder: &Folder, record: &ExitRecord) -> io::Result<()> {
+    let digest = folder.publish_record(record)?;
+    // After the daemon has gone nobody reads it, and the record counts once our lock is free.
+    writeln!(io::stdout(), "{digest}").ok();
+    Ok(())
 }

@@ -101,6 +101,7 @@ impl Runner {
             protocol: crate::protocol::board::NAME.to_owned(),
             argv: vec!["sh".to_owned(), "-c".to_owned(), command.to_owned()],
             dir: self.root.clone(),
+            stdin: Default::default(),
             env: std::env::vars().filter(|(name, _)| !ours(name)).collect(),
             limits: Limits { silence_s: limit, wall_s: limit, ..Limits::default() },
             profile: None,

@@ -13,7 +13,6 @@ use crate::protocol::board::manifest::{self, Manifest};
 use crate::protocol::board::profile::{self, Profile};
 use crate::protocol::board::scaffold::{Existing, Part};
 use crate::protocol::board::{NAME, PROTOCOL, state};
-use crate::run::run_around;
 use scribe::{Order, Scribe};
 use std::path::Path;
 use wishes::{Checks, Wishes};
@@ -80,13 +79,7 @@ fn part(text: &str) -> Result<Part, String> {
 
 /// SE-04: a board is the owner's to make.
 pub(super) fn refuse_agents() -> anyhow::Result<()> {
-    match run_around(std::process::id()) {
-        Some(run) => {
-            Err(Refused(format!("agents may not do this: we are inside the run `{run}` (SE-04)"))
-                .into())
-        }
-        None => Ok(()),
-    }
+    Ok(crate::cli::escalations::refuse_agents()?)
 }
 
 pub(crate) fn init(context: &Context, args: &InitArgs) -> anyhow::Result<Exit> {

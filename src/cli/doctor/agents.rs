@@ -177,7 +177,7 @@ mod tests {
         let yaml = "agents: { codex: { model: m-1, permissions: full } }\n";
         let config = Config::parse(yaml.as_bytes(), &crate::config::Env::default()).unwrap();
         let found: Vec<String> = seats(&config).into_iter().map(|check| check.found).collect();
-        let reviewer = "codex: codex exec --json -s danger-full-access -m m-1 -- {prompt}";
+        let reviewer = "codex: codex exec --json -s danger-full-access -m m-1 -";
         assert!(found.iter().any(|line| line == reviewer), "{found:?}");
     }
 }

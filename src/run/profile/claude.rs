@@ -48,8 +48,6 @@ pub(super) fn args(options: &Options) -> Vec<String> {
         args.extend(argv(["--max-budget-usd", &budget.to_string()]));
     }
     args.extend(options.more("--model"));
-    // A prompt that begins with a dash is still a prompt.
-    args.extend(argv(["--", "{prompt}"]));
     args
 }
 

@@ -36,7 +36,8 @@ pub(super) fn args(options: &Options) -> Vec<String> {
     if let Some(resume) = options.resume.as_deref().filter(|id| is_session(id)) {
         args.extend(argv(["resume", resume]));
     }
-    args.extend(argv(["--", "{prompt}"]));
+    // It reads the prompt from its standard input.
+    args.extend(argv(["-"]));
     args
 }
 

@@ -179,6 +179,7 @@ impl Room {
         spec.dir = repo;
         spec.profile = Some(self.profile);
         spec.limits = Limits { wall_s: Some(case.wall_s.unwrap_or(35)), grace_s: 2, ..spec.limits };
+        spec.stdin = launch.stdin;
         spec.argv = argv(&launch, &spec);
         spec.env = self.env(case, port, &home, &launch, &spec);
         spec

@@ -325,6 +325,33 @@ impl Access {
 pub struct CommandLine {
     pub line: String,
     pub timeout_s: u64,
+    /// Set where it runs in a clean checkout and not in its tree as that is (LP-34).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clean: Option<CleanTree>,
+}
+
+/// The name of the worktree that the loop's gates run in.
+pub const CHECKS_TREE: &str = "loop-checks";
+
+/// What a command line finds in its worktree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CleanTree {
+    /// `None`: the tree of HEAD.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeId>,
+    pub state: CleanState,
+    /// Command lines that prepare the checkout; `None`: those that its lock files call for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Vec<String>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CleanState {
+    /// Checked out anew.
+    Fresh,
+    /// As the command before it left it; only the tree's own files are put back.
+    Continued,
 }
 
 /// What a command is answered.

@@ -37,7 +37,11 @@ pub(super) fn setup(step: &Step<'_>) -> Decision {
 }
 
 pub(super) fn command(step: &Step<'_>, line: &str) -> CommandLine {
-    CommandLine { line: line.to_owned(), timeout_s: step.it.limits.verify_timeout.as_secs().max(1) }
+    CommandLine {
+        line: line.to_owned(),
+        timeout_s: step.it.limits.verify_timeout.as_secs().max(1),
+        clean: None,
+    }
 }
 
 /// The merge as it would be now, what it is checked by, and a worktree with exactly that.

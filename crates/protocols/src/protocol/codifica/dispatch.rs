@@ -373,7 +373,7 @@ fn command(run: RunId, agent: &str, task: &str, phase: &str, line: String) -> Sp
         prompt: String::new(),
         why: format!("{phase} {task}"),
         resume: None,
-        command: Some(CommandLine { line, timeout_s: CLAIM_LIMIT_S }),
+        command: Some(CommandLine { line, timeout_s: CLAIM_LIMIT_S, clean: None }),
         access: Access::Write,
     }
 }

@@ -1,7 +1,7 @@
 //! The loop in one line for `agency status`, and the word at its end.
 
 use super::{
-    ReviewLoop, base,
+    GateTree, ReviewLoop, base,
     hold::{self, Reason},
     memory::{Checks, LoopState, Turn},
     owner_verbs,
@@ -46,6 +46,12 @@ pub(super) fn summary(it: &ReviewLoop, state: &LoopState, now: Now) -> String {
     );
     let base = base::doing(it).filter(|_| memory.holds.is_empty());
     let doing = base.unwrap_or_else(|| doing(it, state, now));
+    let place = match it.limits.gate_tree {
+        GateTree::Clean => place,
+        GateTree::Shared => {
+            format!("{place} · gates run in the agents' own tree (gate_tree: shared)")
+        }
+    };
     match base::accepted(it).as_slice() {
         [] => format!("{place} · {doing}"),
         [gate] => format!("{place} · {doing} · accepted although it fails: `{}`", clip(gate, 60)),
