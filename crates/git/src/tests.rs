@@ -10,6 +10,7 @@ mod plain;
 mod planted;
 mod push;
 mod recent;
+mod sandbox;
 mod snapshot;
 
 use super::{Options, Repo};

@@ -50,7 +50,7 @@ impl Repo {
     }
 
     /// The folder under `.git/worktrees/` that is about `dir`.
-    fn worktree_git_dir(&self, dir: &Path) -> Option<PathBuf> {
+    pub(super) fn worktree_git_dir(&self, dir: &Path) -> Option<PathBuf> {
         let dot_git = dir.join(".git");
         self.worktree_dirs().into_iter().find(|git_dir| {
             let link = read_text(&git_dir.join("gitdir"), LINK_MAX);
