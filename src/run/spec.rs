@@ -4,6 +4,7 @@ use super::profile::word;
 use crate::config::{Price, Profile};
 use crate::model::{RunId, Spawn, Timestamp, Usage};
 use agency_supervisor::run_file::{Limits, RunFile, VERSION};
+use agency_supervisor::sandbox::Plan;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -29,6 +30,8 @@ pub struct RunSpec {
     pub price: Option<Price>,
     /// The owner's prices, where only the CLI can say which model works.
     pub prices: BTreeMap<String, Price>,
+    /// What keeps the run in; `None`: nothing does.
+    pub sandbox: Option<Plan>,
 }
 
 impl RunSpec {
@@ -72,6 +75,7 @@ impl RunSpec {
                 .iter()
                 .map(|(model, price)| (model.clone(), (price.input, price.output)))
                 .collect(),
+            sandbox: self.sandbox.clone(),
         }
     }
 }

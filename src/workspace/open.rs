@@ -16,6 +16,7 @@ use crate::model::{
     RunId, Severity, Usage,
 };
 use crate::repository::{Origin, Places, Repository, RepositoryError, StateDir};
+use crate::run::sandbox::Ours;
 use crate::run::{Executor as _, HeldState, Launcher, LocalExecutor, RunError, Spares};
 use crate::store::{Durability, Journal, Opened, Quarantine, StoreError};
 use crate::watch::{RootWatch, Survey, Watcher};
@@ -133,6 +134,10 @@ impl Workspace {
                 repo: places.root.clone(),
                 config,
                 env: Arc::clone(&settings.env),
+                ours: Ours {
+                    state_dir: settings.state_dir.path().to_owned(),
+                    folder: places.folder.clone(),
+                },
             },
             outbox: outbox(&places, &settings.voice)?,
             voice: settings.voice.clone(),

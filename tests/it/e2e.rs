@@ -25,6 +25,7 @@ mod planted;
 mod provider;
 mod readme;
 mod redteam;
+mod sandboxed;
 mod service;
 mod speaking;
 pub(crate) mod stage;

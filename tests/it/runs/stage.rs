@@ -61,6 +61,7 @@ impl Stage {
             model: None,
             price: None,
             prices: Default::default(),
+            sandbox: None,
         }
     }
 
