@@ -7,6 +7,7 @@ use super::sandbox::{self, Kernel, Ours, Subject};
 use super::spec::{RunSpec, Values, expand};
 use crate::config::{Agent, Config, Env, Start};
 use crate::model::{Access, CommandLine, Spawn};
+use agency_supervisor::run_name;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -81,7 +82,7 @@ impl Launcher {
         Ok(spec)
     }
 
-    /// Gives the run its sandbox.
+    /// Gives the run its sandbox, and tells it where its own folder is, which it can see only by this.
     fn confine(&self, spec: &mut RunSpec, agent: Option<&Agent>, prompt_file: &Path) {
         let env: Env = spec.env.iter().cloned().collect();
         let folder = prompt_file.parent().unwrap_or(prompt_file);
@@ -94,6 +95,9 @@ impl Launcher {
             env: &env,
         };
         spec.sandbox = sandbox::plan(&self.config, &self.ours, &subject);
+        if spec.sandbox.is_some() {
+            spec.env.push((run_name::FOLDER.to_owned(), folder.display().to_string()));
+        }
     }
 
     /// The owner's command line is theirs to write, so a shell reads it. It gets no agent's keys.

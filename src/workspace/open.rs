@@ -130,15 +130,7 @@ impl Workspace {
         let (config, note) = effective_config(&places, settings);
         let hands = Hands {
             executor: executor(places.runs(), settings, run_sender.clone()),
-            launcher: Launcher {
-                repo: places.root.clone(),
-                config,
-                env: Arc::clone(&settings.env),
-                ours: Ours {
-                    state_dir: settings.state_dir.path().to_owned(),
-                    folder: places.folder.clone(),
-                },
-            },
+            launcher: launcher(&places, settings, config),
             outbox: outbox(&places, &settings.voice)?,
             voice: settings.voice.clone(),
             quarantine: Quarantine::new(places.quarantine()),
@@ -359,6 +351,16 @@ fn outbox(places: &Places, voice: &Voice) -> Result<Outbox, EscalateError> {
         courier.watch_outbox(&outbox);
     }
     Ok(outbox.redacting(voice.redactor.clone()))
+}
+
+fn launcher(places: &Places, settings: &Settings, config: Arc<Config>) -> Launcher {
+    let state_dir = settings.state_dir.path().to_owned();
+    Launcher {
+        repo: places.root.clone(),
+        config,
+        env: Arc::clone(&settings.env),
+        ours: Ours { state_dir, folder: places.folder.clone() },
+    }
 }
 
 /// On the file system of the repository, so that a rename is enough.

@@ -2,7 +2,11 @@
 //! the ancestor of everything that the run started, whatever that did to its environment or session.
 
 use crate::folder::Folder;
+use crate::run_name;
 use std::path::PathBuf;
+
+/// Stands for the folder of a run that cannot be found out. There is none at this place.
+const UNNAMED: &str = "/proc/unnamed-run";
 
 /// The deepest tree of processes that is walked.
 const DEPTH: usize = 256;
@@ -39,7 +43,8 @@ fn shim_folder(pid: i32) -> Option<PathBuf> {
     let ours = program.rsplit('/').next() == Some("agency") && verb == "shim";
     if ours && folder == crate::order::WAIT {
         // It was told its run later, and works in that folder.
-        return std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
+        let there = std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
+        return there.or_else(|| run_name::folder_kept_by(pid)).or_else(|| Some(UNNAMED.into()));
     }
     ours.then(|| PathBuf::from(folder.into_owned()))
 }

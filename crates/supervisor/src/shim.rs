@@ -10,6 +10,7 @@ use crate::exit::{ExitRecord, How};
 use crate::folder::{Alive, EXIT, Folder, Lock};
 use crate::order;
 use crate::run_file::{RunFile, VERSION};
+use crate::run_name;
 use crate::sandbox::{self, Temp};
 use crate::signals::Signals;
 use crate::tree::ProcessId;
@@ -87,6 +88,7 @@ pub fn main(duty: Duty) -> ExitCode {
 fn wait(ready: Ready) -> io::Result<()> {
     order::rehearse(&ready.alive);
     let Some(order) = order::wait(&ready.signals) else { return Ok(()) };
+    run_name::carry(&order.folder);
     let kept = enter(&order.folder)
         .and_then(|()| keep(&Folder::new(order.folder), Some(&order.env), ready));
     let_go();

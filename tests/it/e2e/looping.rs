@@ -117,7 +117,7 @@ fn an_agent_sees_the_listed_environment_and_no_shell_words() {
         "USER",
     ];
     let shells = ["PWD", "OLDPWD", "SHLVL", "_"];
-    let sandboxed = ["TMPDIR"];
+    let sandboxed = ["AGENCY_RUN_FOLDER", "TMPDIR"];
     let listed = [&ours[..], &shells, &sandboxed].concat();
     assert!(names.iter().all(|name| listed.contains(name)), "{names:?}");
     assert!(ours.iter().all(|name| names.contains(name)), "{names:?}");

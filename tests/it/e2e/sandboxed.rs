@@ -42,6 +42,9 @@ fn stage(user: Option<u32>, more: &str) -> Stage {
         ("home/.cargo/bin/cargo", "a program\n"),
         ("other/file", "before\n"),
         ("other/gone", "before\n"),
+        // Filled in later: a file that is made beside what is hidden after a run began cannot be read by it.
+        ("daemon", ""),
+        ("program", ""),
     ] {
         fs::create_dir_all(stage.at(path).parent().unwrap()).unwrap();
         fs::write(stage.at(path), text).unwrap();
@@ -96,6 +99,7 @@ fn check_untouched(stage: &Stage, user: Option<u32>) {
     ] {
         assert_eq!(fs::read_to_string(stage.at(path)).unwrap(), text, "{path} as {user:?}");
     }
+    assert_ne!(fs::read_to_string(stage.at("daemon")).unwrap(), "", "it knew whom to signal");
     assert!(!stage.at("home/.ssh/authorized_keys").exists());
     assert!(!stage.at("other-repo/.git/hooks/pre-commit").exists());
     assert_eq!(stage.json(&["status", "--json"])["sandbox"]["level"], "landlock");
