@@ -12,11 +12,12 @@ const DETECTED: &[&str] = &["own-config"];
 /// Newer kernels let root read the environment of any process by CAP_PERFMON, whatever its sandbox says.
 const OPEN_TO_ROOT: &[&str] = &["look-into-daemon", "look-into-shim"];
 
+#[expect(clippy::print_stderr, reason = "a test that proves nothing should say so")]
 fn has_landlock() -> bool {
     match Kernel::here() {
         Kernel::Landlock { abi } if abi >= 6 => true,
         kernel => {
-            println!("skipped: this needs Landlock with ABI 6; this kernel has {kernel:?}");
+            eprintln!("skipped: this needs Landlock with ABI 6; this kernel has {kernel:?}");
             false
         }
     }
