@@ -106,8 +106,12 @@ impl Stage {
         let program = std::env::current_exe().expect("a running program has a path");
         let command = format!("[{}, {AGENT}, {}]", program.display(), stage.notes().display());
         let agent = format!("{{ command: {command}, retries: 0 }}");
+        std::fs::write(stage.notes(), "").expect("a temporary folder is writable");
+        let notes = stage.notes();
         let text = format!(
-            "agents:\n  claude-code: {agent}\n  gemini: {agent}\nboard: {{ auditor: gemini, disk_floor: 1MiB }}\n"
+            "agents:\n  claude-code: {agent}\n  gemini: {agent}\nboard: {{ auditor: gemini, disk_floor: 1MiB }}\n\
+             sandbox: {{ write: [\"{}\"] }}\n",
+            notes.display()
         );
         std::fs::write(stage.at("agency.yaml"), text).expect("a temporary folder is writable");
         stage

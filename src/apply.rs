@@ -20,12 +20,13 @@ use crate::model::{
     Access, Effect, Fact, Failure, FailureKind, Key, Keyed, PlannedCommit, RelPath, Spawn,
 };
 use crate::repository::Places;
+use crate::run::sandbox;
 use crate::run::{Executor as _, Launcher, LocalExecutor, NoAgent, RunError};
 use crate::store::{
     self, Created, EditError, NotAnObject, Quarantine, Relocated, Relocation, Shelf, StoreError,
     Unsynced,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -260,13 +261,29 @@ impl Hands {
             (Some(git), Access::Commit) => git.dirs_of(&dir),
             _ => Vec::new(),
         };
-        let spec = self.launcher.spec(spawn, protocol, &dir, &prompt_file, allow, &git_dirs)?;
+        let mut spec = self.launcher.spec(spawn, protocol, &dir, &prompt_file, allow, &git_dirs)?;
+        if let Some(plan) = &mut spec.sandbox {
+            self.open_repository(plan, protocol, &dir);
+        }
         self.executor.submit(&spec)?;
         if let Some(command) = &spawn.command {
             self.show(|| Happening::Command { line: command.line.clone() });
         }
         tracing::info!(run = %spawn.run, seat = %spawn.seat, task = %spawn.task, phase = %spawn.phase, "started");
         Ok(())
+    }
+
+    /// The parts of the repository outside its tree that a run which may write its tree needs.
+    fn open_repository(&self, plan: &mut sandbox::Plan, protocol: &str, dir: &Path) {
+        if !plan.write_exact.iter().any(|path| path == dir) {
+            return;
+        }
+        if let Some(git) = &self.git {
+            sandbox::add_git(plan, git.writes_of(dir));
+        }
+        if crate::route::edits_main_tree(protocol) && dir != self.places.root {
+            plan.write_exact.push(self.places.root.clone());
+        }
     }
 
     async fn commit(&self, planned: &PlannedCommit) -> Result<Applied, ApplyError> {

@@ -15,6 +15,7 @@ mod listen;
 mod local;
 mod observe;
 pub mod profile;
+pub mod sandbox;
 mod spare;
 mod spec;
 

@@ -2,6 +2,7 @@
 
 mod agents;
 mod machine;
+mod sandbox;
 
 use super::context::Context;
 use super::exit::Exit;
@@ -51,6 +52,7 @@ pub(super) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
     let (config, check) = config(context);
     let mut checks = vec![channels(context, &config), check];
     checks.extend(machine::checks(context)?);
+    checks.extend(sandbox::checks(context, &config)?);
     checks.extend(agents::checks(context, &config));
     checks.extend(agents::seats(&config));
     if args.json {

@@ -2,11 +2,13 @@
 
 use super::Limits;
 use super::environment::{self, Names};
-use super::profile::{self, Launch, Options, Profile};
+use super::profile::{self, Launch, Options, Permissions, Profile};
+use super::sandbox::{self, Kernel, Ours, Subject};
 use super::spec::{RunSpec, Values, expand};
-use crate::config::{Agent, Config, Start};
-use crate::model::{CommandLine, Seat, Spawn};
+use crate::config::{Agent, Config, Env, Start};
+use crate::model::{Access, CommandLine, Seat, Spawn};
 use agency_supervisor::run_file::Stdin;
+use agency_supervisor::run_name;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -21,6 +23,8 @@ pub struct Launcher {
     pub config: Arc<Config>,
     /// The daemon's own environment; only what the list allows is passed on.
     pub env: Arc<Vec<(String, String)>>,
+    /// What no run may reach.
+    pub ours: Ours,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +47,9 @@ impl Launcher {
         git_dirs: &[PathBuf],
     ) -> Result<RunSpec, NoAgent> {
         if let Some(command) = &spawn.command {
-            return Ok(self.command(command, spawn, protocol, dir));
+            let mut spec = self.command(command, spawn, protocol, dir);
+            self.confine(&mut spec, None, prompt_file);
+            return Ok(spec);
         }
         let no_agent = || NoAgent { seat: spawn.seat.to_string(), role: spawn.role.clone() };
         let (name, agent) = self.config.agent_for(&spawn.seat, &spawn.role).ok_or_else(no_agent)?;
@@ -56,7 +62,7 @@ impl Launcher {
             run: &spawn.run,
             task: &spawn.task,
         };
-        Ok(RunSpec {
+        let mut spec = RunSpec {
             argv: expand(&launch.argv_template, &values),
             spawn: spawn.clone(),
             repo: self.repo.clone(),
@@ -73,7 +79,28 @@ impl Launcher {
                 None => self.config.prices.clone(),
             },
             model: agent.model.clone(),
-        })
+            sandbox: None,
+        };
+        self.confine(&mut spec, Some(agent), prompt_file);
+        Ok(spec)
+    }
+
+    /// Gives the run its sandbox, and tells it where its own folder is, which it can see only by this.
+    fn confine(&self, spec: &mut RunSpec, agent: Option<&Agent>, prompt_file: &Path) {
+        let env: Env = spec.env.iter().cloned().collect();
+        let folder = prompt_file.parent().unwrap_or(prompt_file);
+        let subject = Subject {
+            dir: &spec.dir,
+            agent,
+            profile: spec.profile,
+            access: agent.map_or(Access::Write, |agent| access(agent, spec.spawn.access)),
+            folder,
+            env: &env,
+        };
+        spec.sandbox = sandbox::plan(&self.config, &self.ours, &subject);
+        if spec.sandbox.is_some() {
+            spec.env.push((run_name::FOLDER.to_owned(), folder.display().to_string()));
+        }
     }
 
     /// SU-11: what keeps the agent of a seat from being started, as far as its program tells. It has a sentence for the owner.
@@ -109,6 +136,7 @@ impl Launcher {
             model: None,
             price: None,
             prices: BTreeMap::new(),
+            sandbox: None,
         }
     }
 
@@ -133,6 +161,7 @@ impl Launcher {
                     permissions: agent.permissions,
                     allow: allow.to_vec(),
                     git_dirs: git_dirs.to_vec(),
+                    sandboxed: sandbox::is_confined(&self.config, Some(agent), Kernel::here()),
                 };
                 (profile::launch(*profile, &options), Some(*profile))
             }
@@ -172,6 +201,16 @@ impl Launcher {
     }
 }
 
+/// An agent with a profile that may only look is kept from writing by us where its CLI's own sandbox is off. What the owner's
+/// own command line does is theirs.
+fn access(agent: &Agent, run: Access) -> Access {
+    match &agent.start {
+        Start::Profile(_) if agent.permissions == Permissions::ReadOnly => Access::ReadOnly,
+        Start::Profile(_) => run,
+        Start::Command(_) => Access::Write,
+    }
+}
+
 fn limits(agent: &Agent) -> Limits {
     Limits {
         first_output_s: Some(agent.first_output.as_secs()),
@@ -207,7 +246,8 @@ mod tests {
         let config = Config::parse(yaml.as_bytes(), &Env::default()).unwrap();
         let env = [("OPENAI_API_KEY", "k"), ("HOOK", "secret"), ("OTHER", "x"), ("HOME", "/h")];
         let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        Launcher { repo: "/r".into(), config: Arc::new(config), env: Arc::new(env) }
+        let ours = Ours { state_dir: "/s".into(), folder: "/s/r".into() };
+        Launcher { repo: "/r".into(), config: Arc::new(config), env: Arc::new(env), ours }
     }
 
     // covers: SU-01, SE-02
@@ -247,11 +287,35 @@ mod tests {
                 launcher(yaml).spec(&spawn, "board", Path::new("/r"), Path::new("/p"), &[], &[]);
             spec.unwrap().argv.join(" ")
         };
-        let profile = "agents: { codex: { profile: codex } }\n";
+        let profile = "agents: { codex: { profile: codex } }\nsandbox: { mode: off }\n";
         assert!(argv(profile, Access::ReadOnly).contains("-s read-only"));
         assert!(argv(profile, Access::Write).contains("-s workspace-write"));
         let command = "agents: { codex: { command: [codex, exec, \"{prompt}\"] } }\n";
         assert_eq!(argv(command, Access::ReadOnly), "codex exec p", "the owner's line is theirs");
+    }
+
+    // covers: SE-06, SU-12
+    #[test]
+    fn inside_our_sandbox_who_may_only_look_writes_no_tree() {
+        let spec = |yaml: &str, access: Access| {
+            let spawn = Spawn { access, ..spawn("p") };
+            let yaml = format!("{yaml}\nsandbox: {{ mode: strict }}\n");
+            launcher(&yaml)
+                .spec(&spawn, "board", Path::new("/r"), Path::new("/s/p"), &[], &[])
+                .unwrap()
+        };
+        let tree = |yaml: &str, access: Access| spec(yaml, access).sandbox.unwrap().write_exact;
+        let profile = "agents: { codex: { profile: codex } }";
+        assert_eq!(tree(profile, Access::Write), [Path::new("/r")]);
+        assert!(tree(profile, Access::ReadOnly).is_empty());
+        let permitted = "agents: { codex: { profile: codex, permissions: read-only } }";
+        assert!(tree(permitted, Access::Write).is_empty());
+        let command = "agents: { codex: { command: [codex, exec, \"{prompt}\"] } }";
+        assert_eq!(tree(command, Access::ReadOnly), [Path::new("/r")], "the owner's line");
+        let own = "agents: { codex: { profile: codex, sandbox: off } }";
+        assert_eq!(spec(own, Access::Write).sandbox, None);
+        assert!(spec(profile, Access::Write).argv.join(" ").contains("dangerously-bypass"));
+        assert!(spec(own, Access::Write).argv.join(" ").contains("-s workspace-write"));
     }
 
     // covers: LP-22

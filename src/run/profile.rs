@@ -46,6 +46,29 @@ pub struct Options {
     pub allow: Vec<String>,
     /// The git folders that a commit in the run's tree writes to, for an agent that makes commits.
     pub git_dirs: Vec<PathBuf>,
+    /// Our own sandbox holds the run, so the CLI's own is switched off: theirs cannot start inside ours.
+    pub sandboxed: bool,
+}
+
+/// What a CLI writes outside the tree that it works in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnState {
+    /// The variable that names another folder.
+    pub variable: Option<&'static str>,
+    /// Below the home folder.
+    pub folder: &'static str,
+    pub files: &'static [&'static str],
+    /// A variable of its own for the folder of temporary files.
+    pub temp: Option<&'static str>,
+}
+
+pub fn own_state(profile: Profile) -> OwnState {
+    match profile {
+        Profile::Claude => claude::OWN_STATE,
+        Profile::Codex => codex::OWN_STATE,
+        Profile::Gemini => gemini::OWN_STATE,
+        Profile::Aider => aider::OWN_STATE,
+    }
 }
 
 impl Options {
@@ -82,8 +105,13 @@ pub fn launch(profile: Profile, options: &Options) -> Launch {
         Profile::Gemini => (gemini::args(options), gemini::ENV),
         Profile::Aider => (aider::args(options), aider::ENV),
     };
-    let set = if profile == Profile::Gemini { gemini::ENV_SET } else { &[] };
     let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let set = match (profile, options.sandboxed) {
+        (Profile::Gemini, false) => gemini::ENV_SET,
+        (Profile::Gemini, true) => gemini::ENV_SANDBOXED,
+        (Profile::Claude, true) => claude::ENV_SANDBOXED,
+        (Profile::Claude | Profile::Codex | Profile::Aider, _) => &[],
+    };
     Launch {
         argv_template: std::iter::once(program(profile, options)).chain(args).collect(),
         env_names: names.iter().map(|&name| name.to_owned()).collect(),
@@ -253,6 +281,30 @@ mod tests {
         assert!(line(Profile::Codex, &commits).contains(wanted));
         let looks = Options { permissions: Permissions::ReadOnly, ..commits };
         assert!(!line(Profile::Codex, &looks).contains("--add-dir"));
+    }
+
+    // covers: SE-06
+    #[test]
+    fn inside_our_sandbox_no_cli_starts_its_own() {
+        let inside = |permissions| Options { sandboxed: true, permissions, ..Options::default() };
+        for permissions in [Permissions::ReadOnly, Permissions::Test, Permissions::Full] {
+            let lines = ALL.map(|profile| line(profile, &inside(permissions)));
+            assert!(
+                lines[0].contains("--settings={\"sandbox\":{\"enabled\":false}}"),
+                "{}",
+                lines[0]
+            );
+            assert!(
+                lines[1].starts_with(
+                    "codex exec --json --dangerously-bypass-approvals-and-sandbox -- "
+                )
+            );
+            assert!(!lines[1].contains(" -s "), "{}", lines[1]);
+        }
+        let set = ALL.map(|profile| launch(profile, &inside(Permissions::Full)).env_set);
+        let has = |at: usize, name: &str| set[at].iter().any(|(set, _)| set == name);
+        assert!(has(0, "IS_SANDBOX"), "else claude refuses `full` as root");
+        assert!(has(2, "GEMINI_SANDBOX") && has(2, "GEMINI_CLI_NO_RELAUNCH"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::profile::word;
 use crate::config::{Price, Profile};
 use crate::model::{RunId, Spawn, Timestamp, Usage};
 use agency_supervisor::run_file::{Limits, RunFile, Stdin, VERSION};
+use agency_supervisor::sandbox::Plan;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,8 @@ pub struct RunSpec {
     pub price: Option<Price>,
     /// The owner's prices, where only the CLI can say which model works.
     pub prices: BTreeMap<String, Price>,
+    /// What keeps the run in; `None`: nothing does.
+    pub sandbox: Option<Plan>,
 }
 
 impl RunSpec {
@@ -74,6 +77,7 @@ impl RunSpec {
                 .iter()
                 .map(|(model, price)| (model.clone(), (price.input, price.output)))
                 .collect(),
+            sandbox: self.sandbox.clone(),
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::model::{
     RunId, Severity, Usage,
 };
 use crate::repository::{Origin, Places, Repository, RepositoryError, StateDir};
+use crate::run::sandbox::Ours;
 use crate::run::{Executor as _, HeldState, Launcher, LocalExecutor, RunError, Spares};
 use crate::store::{Durability, Journal, Opened, Quarantine, StoreError};
 use crate::watch::{RootWatch, Survey, Watcher};
@@ -130,11 +131,7 @@ impl Workspace {
         let hands = Hands {
             executor: executor(places.runs(), settings, run_sender.clone())
                 .on_forged(super::foreign_acts::on_forged(news.0.clone())),
-            launcher: Launcher {
-                repo: places.root.clone(),
-                config,
-                env: Arc::clone(&settings.env),
-            },
+            launcher: launcher(&places, settings, config),
             outbox: outbox(&places, &settings.voice)?,
             voice: settings.voice.clone(),
             quarantine: Quarantine::new(places.quarantine()),
@@ -358,6 +355,16 @@ fn outbox(places: &Places, voice: &Voice) -> Result<Outbox, EscalateError> {
         courier.watch_outbox(&outbox);
     }
     Ok(outbox.redacting(voice.redactor.clone()))
+}
+
+fn launcher(places: &Places, settings: &Settings, config: Arc<Config>) -> Launcher {
+    let state_dir = settings.state_dir.path().to_owned();
+    Launcher {
+        repo: places.root.clone(),
+        config,
+        env: Arc::clone(&settings.env),
+        ours: Ours { state_dir, folder: places.folder.clone() },
+    }
 }
 
 /// On the file system of the repository, so that a rename is enough.

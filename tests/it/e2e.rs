@@ -28,6 +28,7 @@ mod planted;
 mod provider;
 mod readme;
 mod redteam;
+mod sandboxed;
 mod seats;
 mod service;
 mod speaking;

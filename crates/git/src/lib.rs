@@ -27,6 +27,7 @@ mod publish;
 mod push;
 mod recent;
 mod refs;
+mod sandbox;
 mod scan;
 mod snapshot;
 mod stage;
@@ -48,6 +49,7 @@ pub use peek::{Peeked, peek};
 pub use publish::{Author, Blob, Fetched, Touching};
 pub use push::Pushed;
 pub use refs::RefMoved;
+pub use sandbox::GitWrites;
 
 use command::{Call, Git, Output};
 use guard::Guard;

@@ -11,6 +11,7 @@ mod planted;
 mod push;
 mod ranges;
 mod recent;
+mod sandbox;
 mod snapshot;
 
 use super::{Options, Repo};

@@ -3,12 +3,16 @@
 //! process whose ancestry cannot be seen whole is not the owner (SE-07).
 
 use crate::folder::Folder;
+use crate::run_name;
 use crate::tree::ProcessId;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+
+/// Stands for the folder of a run that cannot be found out. There is none at this place.
+const UNNAMED: &str = "/proc/unnamed-run";
 
 /// The deepest tree of processes that is walked. A run that nests deeper is not outside because of that.
 const DEPTH: usize = 256;
@@ -207,7 +211,8 @@ fn shim_folder(pid: i32) -> Option<PathBuf> {
     let ours = program.rsplit('/').next() == Some("agency") && verb == "shim";
     if ours && folder == crate::order::WAIT {
         // It was told its run later, and works in that folder.
-        return std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
+        let there = std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
+        return there.or_else(|| run_name::folder_kept_by(pid)).or_else(|| Some(UNNAMED.into()));
     }
     ours.then(|| PathBuf::from(folder.into_owned()))
 }

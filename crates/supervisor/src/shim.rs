@@ -1,6 +1,7 @@
 //! `agency shim FOLDER` (or `-`, for a spare one): the small process that keeps one run and outlives the daemon. It knows no protocol and no agent.
 //!
-//! It holds the run's lock for its whole life, starts the child with exactly its own environment, and leaves `exit.json`.
+//! It holds the run's lock for its whole life, starts the child with exactly its own environment and inside its sandbox, and
+//! leaves `exit.json`.
 
 use super::supervise::{End, Supervisor};
 use crate::beat::Beat;
@@ -9,6 +10,8 @@ use crate::exit::{ExitRecord, How};
 use crate::folder::{Alive, EXIT, Folder, Lock};
 use crate::order;
 use crate::run_file::{RunFile, Stdin, VERSION};
+use crate::run_name;
+use crate::sandbox::{self, Temp};
 use crate::signals::Signals;
 use crate::tree::ProcessId;
 use agency_host::clock::{boot_id, boottime, wall};
@@ -85,6 +88,7 @@ pub fn main(duty: Duty) -> ExitCode {
 fn wait(ready: Ready) -> io::Result<()> {
     order::rehearse(&ready.alive);
     let Some(order) = order::wait(&ready.signals) else { return Ok(()) };
+    run_name::carry(&order.folder);
     let kept = enter(&order.folder)
         .and_then(|()| keep(&Folder::new(order.folder), Some(&order.env), ready));
     let_go();
@@ -117,17 +121,22 @@ fn keep(folder: &Folder, env: Option<&Environment>, ready: Ready) -> io::Result<
     let Ready { signals, mut alive } = ready;
     alive.at = wall();
     lock.write(&alive)?;
+    let mut temp = None;
     let record = match readable(folder) {
         Ok(run) => {
             let mut beat = Beat::new(lock.beat()?, Duration::from_millis(run.beat_ms));
             let group = run.cgroup.clone().map(Cgroup::at);
             let child = || match &group {
-                Some(group) => group.around(|| start(&run, env)),
-                None => start(&run, env),
+                Some(group) => group.around(|| start(&run, env, &mut temp)),
+                None => start(&run, env, &mut temp),
             };
             let record =
                 run_to_its_end(folder, &run, child, signals, &mut beat, &mut alive, &lock)?;
-            return leave(folder, &record, || beat.if_due());
+            let left = leave(folder, &record, || beat.if_due());
+            // The end of the run is known before its temporary files are removed, which may take a while.
+            drop(lock);
+            drop(temp);
+            return left;
         }
         Err(why) => ExitRecord::new(How::FailedToStart(why), wall()),
     };
@@ -191,7 +200,8 @@ fn run_to_its_end(
 
 type Environment = [(String, String)];
 
-fn start(run: &RunFile, env: Option<&Environment>) -> Result<Child, How> {
+/// `temp` keeps the run's folder for temporary files, if it gets one.
+fn start(run: &RunFile, env: Option<&Environment>, temp: &mut Option<Temp>) -> Result<Child, How> {
     let empty = || How::FailedToStart("the command is empty".to_owned());
     let (program, args) = run.argv.split_first().ok_or_else(empty)?;
     let input = input_of(run).map_err(How::FailedToStart)?;
@@ -205,12 +215,26 @@ fn start(run: &RunFile, env: Option<&Environment>) -> Result<Child, How> {
         .stdin(input)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .map_err(|cause| match cause.kind() {
-            io::ErrorKind::NotFound if run.dir.is_dir() => How::NotFound(program.clone()),
-            _ => How::FailedToStart(format!("`{program}` in `{}`: {cause}", run.dir.display())),
-        })
+        .process_group(0);
+    spawn(run, &mut command, temp)?.map_err(|cause| match cause.kind() {
+        io::ErrorKind::NotFound if run.dir.is_dir() => How::NotFound(program.clone()),
+        _ => How::FailedToStart(format!("`{program}` in `{}`: {cause}", run.dir.display())),
+    })
+}
+
+/// Inside the run's sandbox, if it has one. Without its sandbox such a run is never started.
+fn spawn(
+    run: &RunFile,
+    command: &mut Command,
+    temp: &mut Option<Temp>,
+) -> Result<io::Result<Child>, How> {
+    let Some(plan) = &run.sandbox else { return Ok(command.spawn()) };
+    let spawned =
+        Temp::make(plan).and_then(|made| sandbox::spawn(plan, temp.insert(made), command));
+    spawned.map_err(|error| {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        How::FailedToStart(format!("no sandbox: {error}{}", cause.unwrap_or_default()))
+    })
 }
 
 fn input_of(run: &RunFile) -> Result<Stdio, String> {

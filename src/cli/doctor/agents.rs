@@ -6,6 +6,7 @@ use super::machine::on_path;
 use crate::config::{Config, Profile, Start};
 use crate::model::Access;
 use crate::run::profile::{self, Options};
+use crate::run::sandbox::{Kernel, is_confined};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -82,6 +83,7 @@ pub(super) fn seats(config: &Config) -> Vec<Check> {
                     args: agent.args.clone(),
                     permissions: agent.permissions,
                     allow: config.review_loop.gates.clone(),
+                    sandboxed: is_confined(config, Some(agent), Kernel::here()),
                     ..Options::default()
                 };
                 profile::launch(*profile, &options).argv_template.join(" ")

@@ -5,10 +5,13 @@
 
 use super::reader::Stream;
 use super::report::{Class, Seen, is_session, microusd, whole};
-use super::{Options, Permissions, argv};
+use super::{Options, OwnState, Permissions, argv};
 use crate::model::clip;
 
 pub(super) const ENV: &[&str] = &["AIDER_*", "ANTHROPIC_*", "GEMINI_*", "OPENAI_*", "OPENROUTER_*"];
+
+pub(super) const OWN_STATE: OwnState =
+    OwnState { variable: None, folder: ".aider", files: &[], temp: None };
 
 /// After this it waits for somebody at a browser.
 const NO_KEY: &str = "No LLM model was specified and no API keys were provided.";

@@ -24,7 +24,7 @@ pub(crate) fn daemon_stage(config: &str, more: &str, tasks: &[String]) -> Stage 
         "agents:\n  builder: {{ command: [sh, {0}, \"{{prompt}}\"], retries: 1, backoff: 100ms }}\n  writer: {{ command: [sh, {0}, \"{{prompt}}\"], retries: 0 }}\nroles: {{ builder: builder }}\ncodifica: {{ agents: [builder, writer] }}\n",
         script.display()
     );
-    std::fs::write(stage.at("agency.yaml"), text).unwrap();
+    stage.set_config(&text);
     stage
 }
 

@@ -70,7 +70,7 @@ fn a_ledger() -> Stage {
     let agent =
         format!("{{ command: [sh, {}, {bin}], retries: 2, backoff: 100ms }}", agent.display());
     let text = format!("agents:\n  claude-code: {agent}\n  codex: {agent}\n");
-    std::fs::write(stage.at("agency.yaml"), text).unwrap();
+    stage.set_config(&text);
     stage.ok(&["ledger", "init"]);
     stage
 }

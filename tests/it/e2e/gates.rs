@@ -22,7 +22,7 @@ fn configure(stage: &Stage, more: &str) {
         script.display()
     );
     let text = format!("agents:\n  claude-code: {agent}\n  codex: {agent}\n{more}");
-    std::fs::write(stage.at("agency.yaml"), text).unwrap();
+    stage.set_config(&text);
 }
 
 fn gates_run(stage: &Stage) -> Vec<(String, String)> {

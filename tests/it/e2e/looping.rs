@@ -117,7 +117,9 @@ fn an_agent_sees_the_listed_environment_and_no_shell_words() {
         "USER",
     ];
     let shells = ["PWD", "OLDPWD", "SHLVL", "_"];
-    assert!(names.iter().all(|name| ours.contains(name) || shells.contains(name)), "{names:?}");
+    let sandboxed = ["AGENCY_RUN_FOLDER", "TMPDIR"];
+    let listed = [&ours[..], &shells, &sandboxed].concat();
+    assert!(names.iter().all(|name| listed.contains(name)), "{names:?}");
     assert!(ours.iter().all(|name| names.contains(name)), "{names:?}");
     assert_eq!(
         std::fs::read_to_string(stage.at("home/pwd")).unwrap().trim(),

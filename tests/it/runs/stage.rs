@@ -62,6 +62,7 @@ impl Stage {
             model: None,
             price: None,
             prices: Default::default(),
+            sandbox: None,
         }
     }
 
