@@ -101,7 +101,8 @@ impl Host for Toy {
     fn assignment(&self, session: &Session<Wish>, _: &RunId) -> Option<Assignment> {
         let wish = &session.task.wish;
         let prompt = format!("Fulfil this wish, then add the line `done: {wish}` to {RESULTS}.");
-        Some(Assignment { phase: "build".to_owned(), prompt, why: "it is the first".to_owned() })
+        let (phase, why) = ("build".to_owned(), "it is the first".to_owned());
+        Some(Assignment { phase, prompt, why, access: Access::Write })
     }
 }
 

@@ -12,6 +12,7 @@ mod problem;
 mod protocols;
 mod quiet;
 mod repos;
+mod sandbox;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -27,6 +28,7 @@ pub use protocols::{
 };
 pub use quiet::Quiet;
 pub use repos::{ProtocolName, RepoEntry};
+pub use sandbox::{Network, SandboxConfig, SandboxMode};
 
 use crate::model::Seat;
 use std::fs::File;
@@ -44,6 +46,7 @@ pub struct Config {
     pub limits: Limits,
     /// For CLIs that name tokens and no cost.
     pub prices: Prices,
+    pub sandbox: SandboxConfig,
     /// `loop`
     pub review_loop: LoopConfig,
     pub board: BoardConfig,
@@ -51,6 +54,8 @@ pub struct Config {
     pub codifica: CodificaConfig,
     pub escalation: EscalationConfig,
     pub heartbeat: Option<Heartbeat>,
+    /// The file that this was read from; `None`: the defaults hold.
+    pub file: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +70,7 @@ pub enum ConfigError {
 
 /// What a repository's own file must not set.
 const OWNER_ONLY: &[&str] =
-    &["repos", "agents", "roles", "limits", "prices", "escalation", "heartbeat"];
+    &["repos", "agents", "roles", "limits", "prices", "sandbox", "escalation", "heartbeat"];
 
 impl Default for Config {
     fn default() -> Self {
@@ -75,12 +80,14 @@ impl Default for Config {
             roles: agents::default_roles(),
             limits: Limits::default(),
             prices: Prices::new(),
+            sandbox: SandboxConfig::default(),
             review_loop: LoopConfig::default(),
             board: BoardConfig::default(),
             handoff: HandoffConfig::default(),
             codifica: CodificaConfig::default(),
             escalation: EscalationConfig::default(),
             heartbeat: None,
+            file: None,
         }
     }
 }
@@ -94,8 +101,9 @@ impl Config {
     pub fn load(path: &Path, env: &Env) -> Result<Self, ConfigError> {
         let bytes = read_bounded(path)
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-        Self::parse(&bytes, env)
-            .map_err(|problems| ConfigError::Invalid { path: path.to_owned(), problems })
+        let config = Self::parse(&bytes, env)
+            .map_err(|problems| ConfigError::Invalid { path: path.to_owned(), problems })?;
+        Ok(Self { file: Some(path.to_owned()), ..config })
     }
 
     /// Reads the owner's file. `env` says what `~` is.
@@ -145,6 +153,7 @@ fn read_owner(keys: &mut Section<'_>, env: &Env) -> Config {
     let usual = config.limits.clone();
     keys.set("limits", &mut config.limits, |spot| protocols::read_limits(spot, usual));
     keys.set("prices", &mut config.prices, agents::read_prices);
+    keys.set("sandbox", &mut config.sandbox, |spot| sandbox::read_sandbox(spot, env));
     read_protocols(keys, &mut config);
     keys.set("escalation", &mut config.escalation, escalation::read_escalation);
     let heartbeat = value::optional(escalation::read_heartbeat);

@@ -6,9 +6,9 @@ use super::exit::{Exit, Misused, Refused};
 use super::show;
 use super::status;
 use crate::escalate::{self, Outbox, Record};
-use crate::model::Verb;
+use crate::model::{Verb, counted};
 use crate::protocol::handoff;
-use crate::run::run_around;
+use crate::run::{Caller, own_caller};
 use std::path::PathBuf;
 
 /// What was broken, and the command that resolves it
@@ -57,12 +57,12 @@ pub(super) struct TestArgs {
 }
 
 pub(super) fn ack(context: &Context, args: &AckArgs) -> anyhow::Result<Exit> {
+    refuse_agents()?;
     match find(context, &args.id)? {
         Found { record, keeper: Keeper::Repository } => {
             ask::tell(&context.at(record.repo), Verb::Ack, None, &[("id", Some(&record.id))])
         }
         Found { record, keeper: Keeper::Daemon { outbox } } => {
-            refuse_agents()?;
             Outbox::open(outbox, "", &record.repo)?.acknowledge(&record.id)?;
             anstream::println!("`{}` is acknowledged", record.id);
             Ok(Exit::Fine)
@@ -82,16 +82,13 @@ pub(super) fn answer(context: &Context, args: &AnswerArgs) -> anyhow::Result<Exi
         "adopt" if known => Verb::Adopt,
         "restore" if known => Verb::Restore,
         other => {
-            let options = if record.options.is_empty() {
-                "none".to_owned()
+            let (id, options) = (&record.id, record.options.join(", "));
+            let words = if record.options.is_empty() {
+                format!("`{id}` asks for no answer; `agency ack {id}` says that you have seen it")
             } else {
-                record.options.join(", ")
+                format!("`{other}` is no answer to `{id}`; its options: {options}")
             };
-            return Err(Misused(format!(
-                "`{other}` is no answer to `{}`; its options: {options}",
-                record.id
-            ))
-            .into());
+            return Err(Misused(words).into());
         }
     };
     let args = [("reason", args.reason.as_deref()), ("answers", Some(record.id.as_str()))];
@@ -134,13 +131,14 @@ pub(super) fn test(context: &Context, _: &TestArgs) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
+/// SE-04, SE-07: what the owner alone may do.
 pub(super) fn refuse_agents() -> Result<(), Refused> {
-    match run_around(std::process::id()) {
-        Some(run) => {
-            let why = format!("agents may not do this: we are inside the run `{run}` (SE-04)");
-            Err(Refused(why))
+    match own_caller() {
+        Caller::Outside => Ok(()),
+        Caller::Run(run) => {
+            Err(Refused(format!("agents may not do this: we are inside the run `{run}` (SE-04)")))
         }
-        None => Ok(()),
+        Caller::Unclear(unclear) => Err(Refused(unclear.sentence())),
     }
 }
 
@@ -229,9 +227,9 @@ fn print(record: &Record) {
     for delivery in &record.deliveries {
         let state = format!("{:?}", delivery.state).to_lowercase();
         anstream::println!(
-            "  sent     {}: {state} after {} tries",
+            "  sent     {}: {state} after {}",
             delivery.channel,
-            delivery.tries
+            counted(delivery.tries, "try")
         );
     }
 }

@@ -3,6 +3,8 @@
 mod audit;
 mod beside;
 mod check;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod clock_jump;
 mod commands;
 mod damage;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -13,6 +15,7 @@ mod handoff;
 mod hostile;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod injection;
+mod insiders;
 mod kill;
 mod locks;
 mod looping;
@@ -25,10 +28,13 @@ mod planted;
 mod provider;
 mod readme;
 mod redteam;
+mod sandboxed;
+mod seats;
 mod service;
 mod speaking;
 pub(crate) mod stage;
 mod stranger;
+mod talked_round;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) mod tracer;
 mod trials;

@@ -7,6 +7,7 @@ mod git;
 mod lists;
 mod shapes;
 mod sim;
+mod spec;
 mod writers;
 
 use crate::scenarios::golden;

@@ -24,4 +24,4 @@ pub use session::{
     Data, Ended, Looked, Nothing, Ready, Running, Session, Stage, StageKind, Step, StepKind, TABLE,
     Work, transition,
 };
-pub use tries::{Retries, Tries, Verdict, count_of};
+pub use tries::{Retries, Tries, Verdict};

@@ -1,7 +1,7 @@
 //! Scenarios of the ledger, `tests/scenarios/ledger/`: a project under way, one session of one agent that does what `wake.yaml` says,
 //! and everything that follows until it is quiet or the next agent runs.
 
-use super::{folders, golden, root, show};
+use super::{check_each, folders, golden, root, show};
 use crate::world::World;
 use agency::model::*;
 use agency::protocol::ledger::{Ledger, Limits, Place, table};
@@ -81,10 +81,7 @@ pub(crate) fn make() -> Box<dyn agency::protocol::Protocol> {
 
 #[test]
 fn every_folder_decides_as_written() {
-    for folder in folders("ledger") {
-        eprintln!("{}", folder.display());
-        check(&folder);
-    }
+    check_each("ledger", check);
 }
 
 #[test]

@@ -3,12 +3,12 @@
 
 use super::notice::{Hold, Holds, Notice, broken};
 use super::session::{Ended, Looked, Ready, Session, Stage, Step, Work};
-use super::tries::{Retries, Verdict, count_of};
+use super::tries::{Retries, Verdict};
 use super::{Draft, InFlight, Remember, owner};
 use crate::model::{
     Access, Condition, Deadline, Decision, Effect, Event, Fact, Failure, Fate, LiveRun, Moment,
     NewWorktree, Now, Outcome, Query, RunId, Runner, Seat, Snapshot, Spawn, Timestamp, TreeId,
-    TreeRef, Work as LiveWork, clip, clock_time, fate,
+    TreeRef, Work as LiveWork, clip, clock_time, counted, fate,
 };
 
 /// A protocol that runs sessions.
@@ -133,6 +133,7 @@ pub struct Assignment {
     pub phase: String,
     pub prompt: String,
     pub why: String,
+    pub access: Access,
 }
 
 /// Worktree and lease, then a look at the tree, then the agent.
@@ -191,7 +192,7 @@ fn start_run<H: Host>(
 ) -> Decision {
     let mut draft = host.draft();
     let (seat, task) = (host.seat(session), host.task(session));
-    let Assignment { phase, prompt, why } = assignment;
+    let Assignment { phase, prompt, why, access } = assignment;
     let context = [("run", run.as_str()), ("step", task.as_str()), ("phase", phase.as_str())];
     draft.effect(Effect::Log(Event {
         event: "run.start".to_owned(),
@@ -209,7 +210,7 @@ fn start_run<H: Host>(
         why,
         resume: None,
         command: None,
-        access: Access::Write,
+        access,
     })));
     let mut next = session.step(Step::Started { start, run, since: now.wall });
     next.tries.start();
@@ -339,7 +340,7 @@ pub fn try_again<H: Host>(
     if let Verdict::Spent { tries } = next.tries.fail(host.retries(session), run, now, words) {
         // The owner is asked, and all tries are there again when they resume.
         next.tries.renew();
-        let tries = count_of(tries);
+        let tries = counted(tries, "try");
         let summary = format!("{what} came to nothing in {tries}; the last: {why}");
         let mut notice = host.notice("SU-06", run.as_str(), summary);
         notice.evidence = vec![why.to_owned()];

@@ -132,11 +132,6 @@ impl Tries {
     }
 }
 
-/// `one try`, `3 tries`.
-pub fn count_of(tries: u32) -> String {
-    if tries == 1 { "one try".to_owned() } else { format!("{tries} tries") }
-}
-
 /// Up to a quarter more, different for each run and the same for the same run, so that agents that failed together do not come
 /// back together.
 fn jittered(wait: Duration, run: &RunId) -> Duration {

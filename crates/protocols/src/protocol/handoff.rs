@@ -133,6 +133,11 @@ impl Protocol for Handoff {
         condition::condition(self, now)
     }
 
+    fn seats(&self) -> Vec<(Seat, &'static str)> {
+        let agents = [Who::Planner, Who::Builder, Who::Reviewer, Who::Fixer];
+        agents.map(|who| (Seat::new(who.word()), who.word())).to_vec()
+    }
+
     fn status(&self, now: Now) -> Status {
         summary::status(self, now)
     }

@@ -144,6 +144,10 @@ impl Protocol for Ledger {
         condition::condition(self, now)
     }
 
+    fn seats(&self) -> Vec<(Seat, &'static str)> {
+        ["builder", "reviewer", "fixer"].map(|role| (Seat::new(role), role)).to_vec()
+    }
+
     fn status(&self, now: Now) -> Status {
         let memory = &self.index.memory;
         let held = memory.holds.open.first().map(|hold| hold.summary.clone());

@@ -112,6 +112,11 @@ impl Index {
     }
 }
 
+/// Every file that the commits between these two changed, also where a later one undid it (CD-30).
+pub(super) fn touched_query(from: &CommitId, to: &CommitId) -> Query {
+    Query::Touched { from: from.clone(), to: to.clone() }
+}
+
 pub(super) fn diff_query(from: &CommitId, to: &CommitId) -> Query {
     Query::Diff { from: TreeId::new(from.as_str()), to: TreeId::new(to.as_str()) }
 }

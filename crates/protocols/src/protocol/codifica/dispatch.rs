@@ -10,7 +10,7 @@ use super::words::{Actor, OURSELVES, Owner, State};
 use super::{finish, inherit, prompt};
 use crate::model::{
     Access, Builder, CommandLine, Decision, Effect, Event, Fact, Failure, Moment, NewWorktree, Now,
-    Query, RunId, Seat, Severity, Spawn, TreeRef,
+    Query, RunId, Seat, Severity, Spawn, TreeRef, counted,
 };
 use std::time::Duration;
 
@@ -262,7 +262,7 @@ fn begin(it: &Codifica, job: &Job, board: &Board) -> Option<Decision> {
         why: format!("{} claimed {}", job.agent, job.task),
         resume: None,
         command: None,
-        access: Access::Write,
+        access: Access::Commit,
     })));
     decision.effect(log("run.start", job));
     Some(decision.finish())
@@ -319,7 +319,7 @@ pub(super) fn claimed(
         let mut word = Word::new(
             "CD-08",
             job.agent.clone(),
-            format!("{} could not claim a task in {failures} tries", job.agent),
+            format!("{} could not claim a task in {}", job.agent, counted(failures, "try")),
         );
         word.evidence = vec![tail.to_owned()];
         word.did = "We try again when the branch moves.".to_owned();
@@ -373,7 +373,7 @@ fn command(run: RunId, agent: &str, task: &str, phase: &str, line: String) -> Sp
         prompt: String::new(),
         why: format!("{phase} {task}"),
         resume: None,
-        command: Some(CommandLine { line, timeout_s: CLAIM_LIMIT_S }),
+        command: Some(CommandLine { line, timeout_s: CLAIM_LIMIT_S, clean: None }),
         access: Access::Write,
     }
 }

@@ -89,11 +89,11 @@ fn unknown(it: &Handoff, now: Now) -> Option<Decision> {
         decision.remember(Memo::Known(Some(true)));
         return Some(decision.finish());
     }
-    let summary = "handoffs are here that this machine's journal does not know".to_owned();
+    let summary = "this repository already has handoffs that agency has not managed here; `agency adopt` continues them".to_owned();
     let mut reason = hold::Reason::new("DM-13", state::PATH, summary);
     reason.what = format!(
         "There is a workflow in `{}` or a message in `{}`, but no journal of it on this machine: it is a clone, a copy, \
-         or it was run by somebody else.",
+         or another machine ran it.",
         state::PATH,
         super::HANDOFFS
     );

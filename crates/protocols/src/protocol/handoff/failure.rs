@@ -5,9 +5,10 @@ use super::memory::{Ended, Memo, Turn};
 use super::message::Message;
 use super::table::AgentStatus;
 use super::{Handoff, ending, upkeep};
-use crate::engine::{Retries, Verdict, count_of};
+use crate::engine::{Retries, Verdict};
 use crate::model::{
-    Decision, Failure, Fate, Moment, Now, Outcome, Runner, Seat, Spawn, clip, clock_time, fate,
+    Decision, Failure, Fate, Moment, Now, Outcome, Runner, Seat, Spawn, clip, clock_time, counted,
+    fate,
 };
 use std::collections::BTreeMap;
 
@@ -76,12 +77,12 @@ fn count(
 ) -> Option<Reason> {
     let why = |until: Moment| match refused_in_this_try(it, turn) {
         Some(refused) => format!("{refused}; next try {}", clock_time(until.wall())),
-        None => ended.outcome.pause(turn.who.word(), until),
+        None => ended.outcome.pause(turn.who.word(), until, now.wall),
     };
     let Verdict::Spent { tries } = next.tries.fail(retries(it, turn), &ended.run, now, why) else {
         return None;
     };
-    let tries = count_of(tries);
+    let tries = counted(tries, "try");
     let last = words.first().map_or_else(|| ended.outcome.sentence(), Clone::clone);
     let summary = match (refused_in_this_try(it, turn), words.is_empty()) {
         (Some(refused), true) => refused,

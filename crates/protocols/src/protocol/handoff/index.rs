@@ -7,8 +7,8 @@ use super::state::{self, State};
 use super::table::Folder;
 use crate::engine::InFlight;
 use crate::model::{
-    Checkout, Decision, Digest, Effect, Fact, FileSeen, FileState, Memo, Rejection, RelPath,
-    Timestamp, Wake,
+    Checkout, ClockWatch, Decision, Digest, Effect, Fact, FileSeen, FileState, Memo, Now,
+    Rejection, RelPath, Timestamp, Wake,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,6 +27,7 @@ pub(super) struct Index {
     pub(super) dirty: BTreeSet<String>,
     /// Messages that we wrote a moment ago and that no look has shown yet.
     pub(super) awaited: BTreeSet<String>,
+    clock: ClockWatch,
     pub(super) checkout: Option<Checkout>,
     pub(super) in_flight: InFlight,
 }
@@ -96,6 +97,9 @@ impl Index {
     }
 
     fn absorb_file(&mut self, file: &FileSeen) {
+        if let FileState::Whole(whole) = &file.state {
+            self.clock.look(whole.seen);
+        }
         if file.path.as_str() == state::PATH {
             self.state = Some(match &file.state {
                 FileState::Absent => StateSeen::Absent,
@@ -130,7 +134,10 @@ impl Index {
         match &file.state {
             FileState::Absent => {}
             FileState::Whole(whole) => {
-                self.put(folder, &file.path, &whole.bytes, whole.digest.clone(), whole.seen.wall);
+                let latest = self.latest(&file.path, whole.seen);
+                let read =
+                    message::parse_written_by(&file.path, &whole.bytes, whole.seen.wall, latest);
+                self.put(folder, &file.path, read, whole.digest.clone());
             }
             FileState::Unreadable(odd) => {
                 let problem = Rejection::new("DM-04", &file.path, odd.found.clone(), &odd.wanted);
@@ -139,15 +146,24 @@ impl Index {
         }
     }
 
+    /// The time by which a message can have been written. One that was accepted was judged by the clock as it was then.
+    fn latest(&self, path: &RelPath, seen: Now) -> Timestamp {
+        match message::id_of_name(path) {
+            Some(id) if self.memory.open.contains_key(id) || self.memory.done.contains(id) => {
+                message::ANY_TIME
+            }
+            Some(_) | None => self.clock.latest(seen),
+        }
+    }
+
     fn put(
         &mut self,
         folder: Folder,
         path: &RelPath,
-        bytes: &[u8],
+        read: Result<Message, Vec<Rejection>>,
         digest: Digest,
-        seen: Timestamp,
     ) {
-        match message::parse(path, bytes, seen) {
+        match read {
             Ok(message) => {
                 let id = message.id.clone();
                 self.awaited.remove(&id);

@@ -225,7 +225,10 @@ fn start(it: &Handoff, workflow: &Workflow, turn: &Turn, now: Now) -> Decision {
         why: why(turn, phase),
         resume: turn.session.clone(),
         command: None,
-        access: Access::Write,
+        access: match turn.who {
+            Who::Builder | Who::Fixer => Access::Commit,
+            Who::Planner | Who::Reviewer | Who::Orchestrator => Access::Write,
+        },
     })));
     let mut next = turn.clone();
     next.run = Some(Running { run, since: now.wall, ticks: now.ticks });

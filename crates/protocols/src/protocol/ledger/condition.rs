@@ -1,8 +1,8 @@
 //! What the ledger's loop does right now, or why it does nothing (DM-16). It decides nothing.
 
-use super::{Ledger, PROGRESS, foreign, parking};
+use super::{Ledger, foreign, parking};
 use crate::engine::{self, StageKind};
-use crate::model::{Condition, FileState, Now};
+use crate::model::{Condition, Now};
 
 pub(super) fn condition(it: &Ledger, now: Now) -> Condition {
     let memory = &it.index.memory;
@@ -34,13 +34,9 @@ pub(super) fn condition(it: &Ledger, now: Now) -> Condition {
 }
 
 fn without_loop(it: &Ledger) -> Condition {
-    match it.index.file(PROGRESS) {
-        Some(FileState::Unreadable(odd)) => Condition::frozen(
-            format!("`{PROGRESS}` cannot be read: it is {}", odd.found),
-            format!("replace `{PROGRESS}` by {}, then: agency adopt", odd.wanted),
-        ),
-        Some(FileState::Whole(_) | FileState::Absent) | None => {
-            Condition::idle("no loop; `agency ledger init` begins one")
-        }
+    // The owner configured a ledger here: a file found by its content alone would be one that can be used.
+    match foreign::in_tree(it) {
+        Some(foreign) => Condition::frozen(foreign.found(), foreign.way_out("agency ledger init")),
+        None => Condition::idle("no loop; `agency ledger init` begins one"),
     }
 }

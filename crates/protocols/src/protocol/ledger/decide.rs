@@ -99,6 +99,7 @@ fn no_answer(it: &Ledger, _: Now) -> Option<Decision> {
         | Fact::Changes(_)
         | Fact::Paths(_)
         | Fact::Tip(_)
+        | Fact::Branches(_)
         | Fact::Sides(_)
         | Fact::Commits(_)
         | Fact::Conflict(_) => None,

@@ -102,6 +102,16 @@ impl Foreign {
         }
     }
 
+    /// What is wrong and where.
+    pub(super) fn found(&self) -> String {
+        format!("{}: {}", self.sentence(), self.problem.found)
+    }
+
+    /// What the owner does before they use `command`.
+    pub(super) fn way_out(&self, command: &str) -> String {
+        format!("{}: {command}", self.remedy(&self.problem.file))
+    }
+
     fn remedy(&self, file: &RelPath) -> String {
         match &self.place {
             Place::OwnersTree if self.problem.rule.as_str() == "LG-17" => {
@@ -121,8 +131,7 @@ impl Foreign {
     /// Stops the loop: nothing is written beside a file that was refused.
     pub(super) fn reason(&self) -> Notice {
         let file = &self.problem.file;
-        let summary = format!("{}: {}", self.sentence(), self.problem.found);
-        let mut reason = notice("LG-02", format!("{file} {}", self.version), summary);
+        let mut reason = notice("LG-02", format!("{file} {}", self.version), self.found());
         reason.did = "The ledger's loop is held. No file was changed.".to_owned();
         reason.wont = format!(
             "agency never writes, replaces, commits or removes a file that it refused. {}: agency resume",

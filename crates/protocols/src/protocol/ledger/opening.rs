@@ -49,7 +49,10 @@ pub(super) fn choose(it: &Ledger, _: Now) -> Option<Decision> {
         }
         None => {
             let done = docs.features.as_ref().map_or(0, |features| features.len());
-            let summary = format!("the ledger is complete: all {done} features pass");
+            let summary = match done {
+                1 => "the ledger is complete: its only feature passes".to_owned(),
+                done => format!("the ledger is complete: all {done} features pass"),
+            };
             let mut reason = notice("LG-04", format!("complete {commit}"), summary);
             reason.did = "Nothing is left to do; new features start it again.".to_owned();
             decision.remember(Memo::Rest(Some(commit.clone())));

@@ -4,12 +4,13 @@ use super::docs::{Docs, is_ledger};
 use super::memory::{Base, Ended, Found, Memo, Sessions, Turn};
 use super::opening::{docs_of, files_at};
 use super::table::{Action, may};
+use super::words::AgentType;
 use super::{Ledger, PROGRESS, changes::forbidden, hold::notice, prompt};
 use crate::engine::{
     self, Assignment, Common, Draft, Holds, Host, InFlight, Notice, Retries, Step, Weight,
 };
 use crate::model::{
-    Change, Decision, Effect, Fact, NewWorktree, Query, RunId, Seat, Severity, TreeRef,
+    Access, Change, Decision, Effect, Fact, NewWorktree, Query, RunId, Seat, Severity, TreeRef,
 };
 
 /// Bytes that must stay free when a worktree is made.
@@ -97,7 +98,11 @@ impl Host for Ledger {
             failures => format!("`current_phase` is {phase}; try {}", failures + 1),
         };
         let prompt = prompt::prompt(self, turn, &docs, run);
-        Some(Assignment { phase: phase.to_owned(), prompt, why })
+        let access = match turn.task.agent {
+            AgentType::Initializer | AgentType::Implement | AgentType::Fix => Access::Commit,
+            AgentType::Review | AgentType::Architecture => Access::Write,
+        };
+        Some(Assignment { phase: phase.to_owned(), prompt, why, access })
     }
 }
 
