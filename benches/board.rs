@@ -45,11 +45,10 @@ fn line(tasks: usize, time: Duration) -> Duration {
     time
 }
 
-/// All tasks are there from the beginning; four builders at a time, no auditor.
+/// All tasks are there from the beginning. Four agents work at a time; each task is built, audited, verified and merged.
 fn queue(tasks: usize) {
     let stage = Stage::new();
     let text = std::fs::read_to_string(stage.at("agency.yaml")).expect("it was just written");
-    let text = text.replace("auditor: gemini, ", "");
     let limits = "limits: { parallel: 4, per_repo: 4, per_agent: 4 }\n";
     std::fs::write(stage.at("agency.yaml"), text + limits).expect("a temporary folder is writable");
     let stage = board_at(stage, 0);
@@ -63,6 +62,7 @@ fn queue(tasks: usize) {
     let text = std::fs::read_to_string(stage.notes()).expect("the agents have written");
     let mut ends: Vec<u128> = text
         .lines()
+        .filter(|line| line.starts_with("builder "))
         .map(|line| line.rsplit(' ').next().and_then(|end| end.parse().ok()).expect("a time"))
         .collect();
     ends.sort_unstable();
@@ -106,8 +106,12 @@ impl Stage {
         let program = std::env::current_exe().expect("a running program has a path");
         let command = format!("[{}, {AGENT}, {}]", program.display(), stage.notes().display());
         let agent = format!("{{ command: {command}, retries: 0 }}");
+        std::fs::write(stage.notes(), "").expect("a temporary folder is writable");
+        let notes = stage.notes();
         let text = format!(
-            "agents:\n  claude-code: {agent}\n  gemini: {agent}\nboard: {{ auditor: gemini, disk_floor: 1MiB }}\n"
+            "agents:\n  claude-code: {agent}\n  gemini: {agent}\nboard: {{ auditor: gemini, disk_floor: 1MiB }}\n\
+             sandbox: {{ write: [\"{}\"] }}\n",
+            notes.display()
         );
         std::fs::write(stage.at("agency.yaml"), text).expect("a temporary folder is writable");
         stage

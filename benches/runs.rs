@@ -1,8 +1,10 @@
 //! What supervision costs: from submit to the agent's first instruction beside a plain fork and exec in the same run, the
-//! memory of a shim, and two hundred runs at once. Only the ratios mean something. `cargo bench --bench runs` prints them.
+//! memory of a shim, what a sandbox adds to a start, and two hundred runs at once. Only the ratios mean something. `cargo bench --bench runs` prints them.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
+use agency::config::{Config, Env};
 use agency::model::{Access, RunId, Seat, Spawn, TreeRef};
+use agency::run::sandbox;
 use agency::run::{Executor as _, Limits, LocalExecutor, RunSpec, Spares};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,9 +35,8 @@ async fn measure() {
     for (what, spares) in [("a new shim", None), ("the shim that waits", Some(Spares::default()))] {
         let mut times = Vec::new();
         for round in 0..=ROUNDS {
-            times.push(
-                submit(dir.path(), &format!("{}-{round}", what.len()), spares.as_ref()).await,
-            );
+            let name = format!("{}-{round}", what.len());
+            times.push(submit(dir.path(), &name, spares.as_ref(), None).await);
         }
         // Nobody waits for the first run.
         let ours = median(times.split_off(1));
@@ -45,8 +46,46 @@ async fn measure() {
             ours.as_secs_f64() * 1e3
         );
     }
+    sandboxed(dir.path()).await;
     println!();
     two_hundred(dir.path()).await;
+}
+
+/// One run without a sandbox, one with, in turn, so that both meet the same machine.
+async fn sandboxed(dir: &Path) {
+    let spares = Spares::default();
+    let plan = plan(dir);
+    let (mut free, mut kept) = (Vec::new(), Vec::new());
+    for round in 0..=ROUNDS {
+        free.push(submit(dir, &format!("free-{round}"), Some(&spares), None).await);
+        kept.push(submit(dir, &format!("kept-{round}"), Some(&spares), plan.clone()).await);
+    }
+    let [free, kept] = [free, kept].map(|mut times| median(times.split_off(1)));
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    println!(
+        "  without a sandbox                {:>8.2} ms\n  in a sandbox                     {:>8.2} ms {:>+8.2} ms  (goal: under 1 ms more)",
+        ms(free),
+        ms(kept),
+        ms(kept) - ms(free)
+    );
+    if plan.is_none() {
+        println!("  this kernel has no Landlock: both are the same");
+    }
+}
+
+/// As the daemon would make it, for the home folder of whoever measures.
+fn plan(dir: &Path) -> Option<sandbox::Plan> {
+    let state = dir.join("runs");
+    let ours = sandbox::Ours { state_dir: state.clone(), folder: state.clone() };
+    let subject = sandbox::Subject {
+        dir,
+        agent: None,
+        profile: None,
+        access: Access::Write,
+        folder: &state,
+        env: &Env::of_this_process(),
+    };
+    sandbox::plan(&Config::default(), &ours, &subject)
 }
 
 fn fork_and_exec(dir: &Path) -> Duration {
@@ -59,7 +98,12 @@ fn fork_and_exec(dir: &Path) -> Duration {
 }
 
 /// A run, and some time for the next spare to be ready, as between any two runs.
-async fn submit(dir: &Path, name: &str, spares: Option<&Spares>) -> Duration {
+async fn submit(
+    dir: &Path,
+    name: &str,
+    spares: Option<&Spares>,
+    sandbox: Option<sandbox::Plan>,
+) -> Duration {
     let (sender, mut events) = mpsc::unbounded_channel();
     let mut executor =
         LocalExecutor::new(dir.join("runs"), env!("CARGO_BIN_EXE_agency").into(), sender);
@@ -73,7 +117,7 @@ async fn submit(dir: &Path, name: &str, spares: Option<&Spares>) -> Duration {
         notes.display().to_string(),
     ];
     let begun = clock();
-    executor.submit(&spec(dir, name, argv)).expect("a run");
+    executor.submit(&RunSpec { sandbox, ..spec(dir, name, argv) }).expect("a run");
     while !matches!(events.recv().await.as_deref(), Some(agency::model::RunEvent::Ended(_))) {}
     tokio::time::sleep(Duration::from_millis(20)).await;
     since(begun, &notes)
@@ -145,6 +189,7 @@ fn spec(dir: &Path, run: &str, argv: Vec<String>) -> RunSpec {
         protocol: "loop".to_owned(),
         argv,
         dir: dir.to_owned(),
+        stdin: Default::default(),
         env: std::env::vars().filter(|(name, _)| name == "PATH").collect(),
         limits: Limits::default(),
         profile: None,
@@ -152,6 +197,7 @@ fn spec(dir: &Path, run: &str, argv: Vec<String>) -> RunSpec {
         model: None,
         price: None,
         prices: std::collections::BTreeMap::new(),
+        sandbox: None,
     }
 }
 

@@ -245,7 +245,7 @@ fn parse_rates() {
     });
     let path =
         RelPath::fixed(".kodingx/outbox/claude-code/2026-01-31/T0007-1610-fix-vat-report.md");
-    let text = include_str!("../tests/it/board/spec/report.md");
+    let text = include_str!("../tests/spec/board-report.md");
     rate("report files parsed and checked", text.len() * 2000, || {
         (0..2000).for_each(|_| drop(report::parse(text.as_bytes(), &path).expect("valid")));
     });

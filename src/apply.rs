@@ -1,10 +1,13 @@
 //! Performs effects through the ports: files, git, runs, escalations, the event log. Each is idempotent by its key.
 //! It knows no protocol: an effect says all that there is to do.
 
+mod checks;
 mod events;
 mod evidence;
+mod gate_programs;
 mod passing;
 mod query;
+mod tree_identity;
 mod trees;
 
 pub use evidence::with_journal;
@@ -13,14 +16,17 @@ pub use trees::Trees;
 use crate::escalate::{EscalateError, Outbox, Voice};
 use crate::git::{Committed, GitError, Pushed, Repo};
 use crate::live::Happening;
-use crate::model::{Effect, Fact, Failure, FailureKind, Key, Keyed, PlannedCommit, RelPath, Spawn};
+use crate::model::{
+    Access, Effect, Fact, Failure, FailureKind, Key, Keyed, PlannedCommit, RelPath, Spawn,
+};
 use crate::repository::Places;
+use crate::run::sandbox;
 use crate::run::{Executor as _, Launcher, LocalExecutor, NoAgent, RunError};
 use crate::store::{
     self, Created, EditError, NotAnObject, Quarantine, Relocated, Relocation, Shelf, StoreError,
     Unsynced,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -51,9 +57,20 @@ pub enum Applied {
     Fact(Fact),
     /// It goes on in the background; [`Later`] tells its end.
     Later,
-    /// The machine could not do it now; the same effect may work later (DM-21).
-    NotNow(Failure),
+    /// It cannot be done now; the same effect may work later.
+    NotNow(Failure, Obstacle),
     Failed(Failure),
+}
+
+/// What keeps an effect from being done for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// A full disk, an I/O error, no descriptors (DM-21).
+    Machine,
+    /// A worktree is not the directory that we made (SE-08).
+    ForeignTree,
+    /// A program outside the repository that a gate names was changed (LP-34).
+    GateProgram,
 }
 
 /// Takes the end of an effect that went on in the background.
@@ -85,6 +102,8 @@ enum ApplyError {
     Events(#[source] std::io::Error),
     #[error("the tree is not under git")]
     NoGit,
+    #[error("there is no commit to check out yet")]
+    NoCommit,
     #[error("`{name}` is no name for a worktree")]
     OddName { name: String },
     #[error("only {free} bytes are free, and {floor} must stay free")]
@@ -95,6 +114,10 @@ enum ApplyError {
         #[source]
         source: std::io::Error,
     },
+    #[error("`{}` is {found}", path.display())]
+    ForeignTree { path: PathBuf, found: String },
+    #[error("the gate's program `{}` was changed", path.display())]
+    GateProgram { path: PathBuf },
     #[error("cannot prepare `{}`", path.display())]
     Prepare {
         path: PathBuf,
@@ -109,7 +132,15 @@ impl Hands {
     pub async fn apply(&self, protocol: &str, keyed: &Keyed, allow: &[String]) -> Applied {
         match self.try_apply(protocol, keyed, allow).await {
             Ok(applied) => applied,
-            Err(error) if passing::may_pass(&error) => Applied::NotNow(failure(&error)),
+            Err(error @ ApplyError::ForeignTree { .. }) => {
+                Applied::NotNow(failure(&error), Obstacle::ForeignTree)
+            }
+            Err(error @ ApplyError::GateProgram { .. }) => {
+                Applied::NotNow(failure(&error), Obstacle::GateProgram)
+            }
+            Err(error) if passing::may_pass(&error) => {
+                Applied::NotNow(failure(&error), Obstacle::Machine)
+            }
             Err(error) => {
                 let failure = failure(&error);
                 tracing::error!(key = %keyed.key, said = %failure.said, "an effect failed");
@@ -153,7 +184,11 @@ impl Hands {
                 store::copy(root, from, to, seen, store::SEEN_MAX, &mut self.unsynced())?;
             }
             Effect::Ask { query } => return Ok(Applied::Fact(self.answer(query).await?)),
-            Effect::Spawn(spawn) => self.spawn(protocol, spawn, allow)?,
+            Effect::Spawn(spawn) => {
+                self.check_programs(spawn, allow)?;
+                let spawn = Box::pin(self.prepared(spawn)).await?;
+                self.spawn(protocol, &spawn, allow)?;
+            }
             Effect::Stop { run, why } => {
                 self.executor.cancel(run, why, GRACE)?;
             }
@@ -221,11 +256,34 @@ impl Hands {
 
     fn spawn(&self, protocol: &str, spawn: &Spawn, allow: &[String]) -> Result<(), ApplyError> {
         let prompt_file = self.executor.folder(&spawn.run)?.prompt();
-        let dir = self.dir_of(&spawn.tree);
-        let spec = self.launcher.spec(spawn, protocol, &dir, &prompt_file, allow)?;
+        let dir = self.enter(&spawn.tree)?;
+        let git_dirs = match (&self.git, spawn.access) {
+            (Some(git), Access::Commit) => git.dirs_of(&dir),
+            _ => Vec::new(),
+        };
+        let mut spec = self.launcher.spec(spawn, protocol, &dir, &prompt_file, allow, &git_dirs)?;
+        if let Some(plan) = &mut spec.sandbox {
+            self.open_repository(plan, protocol, &dir);
+        }
         self.executor.submit(&spec)?;
+        if let Some(command) = &spawn.command {
+            self.show(|| Happening::Command { line: command.line.clone() });
+        }
         tracing::info!(run = %spawn.run, seat = %spawn.seat, task = %spawn.task, phase = %spawn.phase, "started");
         Ok(())
+    }
+
+    /// The parts of the repository outside its tree that a run which may write its tree needs.
+    fn open_repository(&self, plan: &mut sandbox::Plan, protocol: &str, dir: &Path) {
+        if !plan.write_exact.iter().any(|path| path == dir) {
+            return;
+        }
+        if let Some(git) = &self.git {
+            sandbox::add_git(plan, git.writes_of(dir));
+        }
+        if crate::route::edits_main_tree(protocol) && dir != self.places.root {
+            plan.write_exact.push(self.places.root.clone());
+        }
     }
 
     async fn commit(&self, planned: &PlannedCommit) -> Result<Applied, ApplyError> {

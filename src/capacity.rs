@@ -1,7 +1,7 @@
 //! How many runs at a time, over all repositories: in all, per repository, per agent (SU-08), and none for a while of an
 //! agent that fails again and again (SU-06). It starts nothing and knows no protocol.
 
-use crate::model::Ticks;
+use crate::model::{Ticks, Timestamp};
 use chrono::NaiveDate;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -67,12 +67,25 @@ struct Inner {
     breakers: BTreeMap<String, Breaker>,
     /// By repository.
     spent: BTreeMap<String, Spent>,
+    alive: usize,
+    last_alive: Option<Timestamp>,
 }
 
 #[derive(Default)]
 struct Breaker {
     failures: VecDeque<Ticks>,
     open_until: Option<Ticks>,
+}
+
+/// A run that is alive, of an agent or a command of the owner's. Dropped when it has ended.
+pub struct Alive(Capacity);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        let mut inner = self.0.lock();
+        inner.alive = inner.alive.saturating_sub(1);
+        inner.last_alive = Some(crate::clock::now().wall);
+    }
 }
 
 /// One run's place. Dropping it lets the next one in.
@@ -100,6 +113,8 @@ impl Capacity {
             waiting: VecDeque::new(),
             breakers: BTreeMap::new(),
             spent: BTreeMap::new(),
+            alive: 0,
+            last_alive: None,
         })))
     }
 
@@ -115,6 +130,18 @@ impl Capacity {
     pub fn count_in(&self, asker: Asker) -> Permit {
         self.lock().running.push(asker.clone());
         Permit { capacity: self.clone(), asker }
+    }
+
+    /// A run has begun, in whatever repository.
+    pub fn note_alive(&self) -> Alive {
+        self.lock().alive += 1;
+        Alive(self.clone())
+    }
+
+    /// SE-11: some run was alive at that time or later.
+    pub fn was_alive_since(&self, at: Timestamp) -> bool {
+        let inner = self.lock();
+        inner.alive > 0 || inner.last_alive.is_some_and(|last| last >= at)
     }
 
     /// The reason why a run of this asker cannot start now; `None`: it can.

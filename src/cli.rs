@@ -96,7 +96,7 @@ enum Verb {
     Forget(forget::Args),
     /// Let the repository's own `agency.yaml`, and what git runs and obeys in it, count as they are now
     #[command(after_help = "Example:\n  agency trust --repo ~/src/shop")]
-    Trust(ask::PlainArgs),
+    Trust(ask::TrustArgs),
     /// Take over a repository that this machine does not know: a clone, a copy, another box's
     Adopt(ask::AdoptArgs),
     /// The daemon under the machine's service manager (systemd, launchd)
@@ -179,7 +179,7 @@ fn dispatch(context: &Context, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Pause(args) => ask::pause(context, &args),
         Verb::Unpause(args) => ask::unpause(context, &args),
         Verb::Forget(args) => forget::run(context, &args),
-        Verb::Trust(_) => ask::trust(context),
+        Verb::Trust(args) => ask::trust(context, &args),
         Verb::Adopt(args) => ask::adopt(context, &args),
         Verb::Service(verb) => service::run(context, verb),
         Verb::Completions(args) => completions::complete(&args),

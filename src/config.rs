@@ -12,6 +12,7 @@ mod problem;
 mod protocols;
 mod quiet;
 mod repos;
+mod sandbox;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ pub use protocols::{
 };
 pub use quiet::{Quiet, TimeOfDay};
 pub use repos::{ProtocolName, RepoEntry};
+pub use sandbox::{Network, SandboxConfig, SandboxMode};
 pub use serve::{DashboardConfig, MetricsConfig};
 
 use crate::model::Seat;
@@ -46,6 +48,7 @@ pub struct Config {
     pub limits: Limits,
     /// For CLIs that name tokens and no cost.
     pub prices: Prices,
+    pub sandbox: SandboxConfig,
     /// `loop`
     pub review_loop: LoopConfig,
     pub board: BoardConfig,
@@ -55,6 +58,8 @@ pub struct Config {
     pub heartbeat: Option<Heartbeat>,
     pub dashboard: DashboardConfig,
     pub metrics: MetricsConfig,
+    /// The file that this was read from; `None`: the defaults hold.
+    pub file: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +79,7 @@ const OWNER_ONLY: &[&str] = &[
     "roles",
     "limits",
     "prices",
+    "sandbox",
     "escalation",
     "heartbeat",
     "dashboard",
@@ -88,6 +94,7 @@ impl Default for Config {
             roles: agents::default_roles(),
             limits: Limits::default(),
             prices: Prices::new(),
+            sandbox: SandboxConfig::default(),
             review_loop: LoopConfig::default(),
             board: BoardConfig::default(),
             handoff: HandoffConfig::default(),
@@ -96,6 +103,7 @@ impl Default for Config {
             heartbeat: None,
             dashboard: DashboardConfig::default(),
             metrics: MetricsConfig::default(),
+            file: None,
         }
     }
 }
@@ -109,8 +117,9 @@ impl Config {
     pub fn load(path: &Path, env: &Env) -> Result<Self, ConfigError> {
         let bytes = read_bounded(path)
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-        Self::parse(&bytes, env)
-            .map_err(|problems| ConfigError::Invalid { path: path.to_owned(), problems })
+        let config = Self::parse(&bytes, env)
+            .map_err(|problems| ConfigError::Invalid { path: path.to_owned(), problems })?;
+        Ok(Self { file: Some(path.to_owned()), ..config })
     }
 
     /// Reads the owner's file. `env` says what `~` is.
@@ -160,6 +169,7 @@ fn read_owner(keys: &mut Section<'_>, env: &Env) -> Config {
     let usual = config.limits.clone();
     keys.set("limits", &mut config.limits, |spot| protocols::read_limits(spot, usual));
     keys.set("prices", &mut config.prices, agents::read_prices);
+    keys.set("sandbox", &mut config.sandbox, |spot| sandbox::read_sandbox(spot, env));
     read_protocols(keys, &mut config);
     keys.set("escalation", &mut config.escalation, escalation::read_escalation);
     let heartbeat = value::optional(escalation::read_heartbeat);

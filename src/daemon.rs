@@ -4,15 +4,18 @@
 mod descriptors;
 mod home;
 mod keeper;
+mod loosening;
 mod presence;
 mod reload;
 mod router;
+mod settings_file;
 
 pub use home::{Frozen, FrozenBy, Home};
 pub use keeper::KeepError;
 pub use presence::{Life, PresenceError, SeenDaemon, daemons};
 pub use reload::{LookNow, Source, limits};
 pub use router::{CommandRouter, Routed};
+pub use settings_file::SettingsFile;
 
 use crate::watch::Watcher;
 use crate::workspace::{STOP_LIMIT, Settings, Until};

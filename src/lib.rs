@@ -16,11 +16,12 @@
 //!         └─ [git] one wrapper └─ [apply] answers to questions
 //! ```
 //!
-//! Reading order: [`model`] (the words of the seam) → [`protocol`] and `protocol::review_loop` (a protocol) →
+//! Reading order: [`model`] (the words of the seam) → [`engine`], then `protocol::ledger` (a protocol on it) →
 //! [`workspace`] (the loop of one repository) → [`apply`] → [`daemon`] → [`cli`].
 //!
 //! # Crates
-//! - `crates/protocols` is the pure part: [`model`], [`route`] and [`protocol`]. The compiler proves that it reaches no IO.
+//! - `crates/protocols` is the pure part: [`model`], [`route`], [`engine`] (what every protocol has: sessions, holds, tries, memory)
+//!   and [`protocol`]. The compiler proves that it reaches no IO.
 //! - `crates/supervisor` keeps one run: shim, process tree, limits, logs. It has no async runtime and outlives the daemon.
 //! - `crates/git` is the only part that runs git. `crates/host` has the clocks and the safe read that all of them share.
 //! - This package is the daemon and the command line.
@@ -38,7 +39,7 @@
 
 pub use agency_git as git;
 pub use agency_host::{clock, read};
-pub use agency_protocols::{model, protocol, route};
+pub use agency_protocols::{engine, memos, model, protocol, route};
 
 pub mod apply;
 pub mod capacity;

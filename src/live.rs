@@ -27,6 +27,10 @@ pub enum Happening {
     Resolved {
         subject: String,
     },
+    /// A command line of the owner's begins: a gate, a check, a set-up.
+    Command {
+        line: String,
+    },
     Ended(Box<RunEnd>),
 }
 

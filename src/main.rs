@@ -1,4 +1,4 @@
-//! The binary: a run's shim, or the command line. It does nothing itself.
+//! The binary: a run's shim, the probe of a sandbox, or the command line. It does nothing itself.
 
 use std::process::ExitCode;
 
@@ -6,6 +6,9 @@ fn main() -> ExitCode {
     // First of all, before anything is set up: a shim must stay small.
     match agency::run::shim::duty() {
         Some(duty) => agency::run::shim::main(duty),
-        None => agency::cli::main(),
+        None => match agency::run::sandbox::probe::run_if_asked() {
+            Some(code) => code,
+            None => agency::cli::main(),
+        },
     }
 }

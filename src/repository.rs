@@ -115,7 +115,7 @@ impl Repository {
             Origin::Copied { .. } => state_dir.aside(&site),
             Origin::Known | Origin::Moved { .. } | Origin::New | Origin::OtherHost { .. } => folder,
         };
-        Ok(folder.is_dir().then(|| Places::new(site.root, id, folder)))
+        Ok(folder.is_dir().then(|| Places::new(&site, id, folder)))
     }
 
     /// The owner says that this repository is theirs to run here. A copy gets an id of its own; a known one stays as it is.
@@ -187,7 +187,7 @@ impl Repository {
         let id = identity::replace(&self.site.folder)?;
         let folder = self.state_dir.free(&self.site, id);
         files::rename(&self.places.folder, &folder)?;
-        self.places = Places::new(self.site.root.clone(), id, folder);
+        self.places = Places::new(&self.site, id, folder);
         self.record = Record::new(id, &self.site, &Host::this(), now);
         Ok(())
     }
@@ -203,7 +203,7 @@ fn take_lock(
     let pid = std::process::id();
     let state = state_dir.path().display();
     let words = format!("pid {pid} on {}, state dir {state}, since {since}", host.name);
-    let path = site.folder.join("lock");
+    let path = site.lock();
     let mut acquired = Lock::try_acquire(&path, &words)?;
     if matches!(&acquired, Acquired::Busy { holder } if is_gone(holder, host)) {
         acquired = Lock::acquire_within(&path, &words, LEFT_MAX)?;
@@ -237,7 +237,7 @@ fn start(
     let folder = state_dir.free(site, id);
     files::create_private(&folder)?;
     record.write(&folder)?;
-    Ok((Places::new(site.root.clone(), id, folder), record, Origin::New))
+    Ok((Places::new(site, id, folder), record, Origin::New))
 }
 
 /// A copy must not touch the original's state, and must be able to wait somewhere.
@@ -251,7 +251,7 @@ fn set_aside(
     files::create_private(&folder)?;
     record.copy = true;
     record.write(&folder)?;
-    Ok((Places::new(site.root.clone(), record.id, folder), record, origin))
+    Ok((Places::new(site, record.id, folder), record, origin))
 }
 
 fn go_on(
@@ -266,7 +266,7 @@ fn go_on(
         record.identity.clone_from(&site.folder);
         record.write(&folder)?;
     }
-    let places = Places::new(site.root.clone(), id, folder);
+    let places = Places::new(site, id, folder);
     let origin = match origin {
         Origin::Known | Origin::Moved { .. } if !record.adopted => Origin::New,
         origin => origin,

@@ -15,12 +15,15 @@ mod listen;
 mod local;
 mod observe;
 pub mod profile;
+pub mod sandbox;
 mod spare;
 mod spec;
 
-pub use agency_supervisor::caller_is_agent::{folder_around, run_around};
+pub use agency_supervisor::caller_is_agent::{
+    Caller, Peer, Unclear, caller, folder_around, own_caller, run_around,
+};
 pub use agency_supervisor::exit::{ExitRecord, How};
-pub use agency_supervisor::folder::Folder;
+pub use agency_supervisor::folder::{CHANGED, Folder};
 pub use agency_supervisor::logs::tail;
 pub use agency_supervisor::run_file::{Limits, RunFile};
 pub use agency_supervisor::shim;
@@ -29,6 +32,7 @@ pub use clearing::clear;
 pub use executor::{CancelOutcome, Executor, Held, HeldState, RunError, Ticket};
 pub use launch::{Launcher, NoAgent};
 pub use local::LocalExecutor;
+pub use observe::OnForged;
 pub use spare::Spares;
 pub use spec::{RunSpec, Values, expand};
 

@@ -18,7 +18,7 @@ use crate::cli::status::Memory;
 use crate::config::Config;
 use crate::daemon::{CommandRouter, Home};
 use crate::metrics::Exporter;
-use crate::run::run_around;
+
 use agency_dashboard::view::{Finding, HistoryPage, HistoryQuery, Overview, RepoPage, RunPage};
 use agency_dashboard::{
     Act, Caller, Dashboard, Options, Pending, ServeError, Source, Standing, serve_metrics,
@@ -107,7 +107,11 @@ pub(crate) fn socket(daemon_folder: &std::path::Path) -> PathBuf {
 }
 
 fn identify(pid: u32) -> Standing {
-    run_around(pid).map_or(Standing::Outside, Standing::Inside)
+    match crate::run::caller(i32::try_from(pid).unwrap_or(0)) {
+        crate::run::Caller::Outside => Standing::Outside,
+        crate::run::Caller::Run(run) => Standing::Inside(run),
+        crate::run::Caller::Unclear(unclear) => Standing::Unclear(unclear.sentence()),
+    }
 }
 
 impl Source for Facts {

@@ -5,10 +5,13 @@ mod asked_once;
 mod command;
 mod condition;
 mod ends;
+mod foreign_acts;
 pub mod leases;
 mod look;
 mod open;
+mod owner_tools;
 mod pause;
+mod programs;
 mod protocols;
 mod record;
 mod remembered;
@@ -16,6 +19,7 @@ mod replay;
 mod room;
 mod settle;
 mod slot;
+
 mod status;
 mod stuck;
 mod trust;
@@ -33,8 +37,8 @@ use crate::escalate::Proof;
 use crate::git::{GitError, Pin};
 use crate::live::Happening;
 use crate::model::{
-    Answer, Checkout, Command, Deadline, Digest, Effect, Key, Keyed, RunEvent, RunId, Spawn, Ticks,
-    TreeRef, Wake,
+    Answer, Checkout, Command, Deadline, Digest, Effect, Escalation, Key, Keyed, RunEvent, RunId,
+    Spawn, Ticks, TreeRef, Wake,
 };
 use crate::repository::Repository;
 use crate::run::RunError;
@@ -44,11 +48,13 @@ use asked_once::AskedOnce;
 use command::Waiter;
 use leases::{Claim, Leases};
 use look::{Trees, Writers};
+use owner_tools::Seen;
 use record::{Entry, Snapshot};
 use room::{Grant, Running};
 use settle::{Settled, Settling};
 use slot::Slot;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use stuck::StuckEffects;
@@ -107,6 +113,7 @@ pub struct Workspace {
     proof: Option<Proof>,
     /// Which protocols the owner knows to be frozen.
     told_frozen: condition::Told,
+    programs: programs::Programs,
     /// A look at everything has come through; what follows it completes the proof.
     proving: bool,
     run_sender: mpsc::UnboundedSender<Box<RunEvent>>,
@@ -123,6 +130,8 @@ enum News {
     Ended(Later),
     Granted(Grant),
     Settled(Settled),
+    /// To be told to the owner, whatever the protocols do.
+    Tell(Escalation),
 }
 
 /// What ends the loop from outside.
@@ -157,6 +166,8 @@ pub enum WorkspaceError {
     Git(#[from] GitError),
     #[error("somebody removed our lock; another daemon may be at work here")]
     LockLost,
+    #[error("`{}` was removed or replaced while the daemon worked", path.display())]
+    StateReplaced { path: PathBuf },
 }
 
 /// Why the loop was left.
@@ -197,6 +208,7 @@ impl Workspace {
         watcher: &Watcher,
         outside: &mut Outside<'_>,
     ) -> Result<Left, WorkspaceError> {
+        self.check_own_files()?;
         let mut watch = self.watch(watcher);
         Box::pin(self.look_at_everything(Writers::Perhaps)).await;
         loop {
@@ -208,6 +220,9 @@ impl Workspace {
                 continue;
             }
             if let Some(left) = self.leaves(outside.until) {
+                if matches!(left, Left::Quiet) {
+                    self.tell_stalls_at_the_end(clock::now());
+                }
                 return Ok(left);
             }
             if self.has_stalled(clock::now()) {
@@ -350,21 +365,28 @@ impl Workspace {
         let key = keyed.key.clone();
         // What git needs for a moment would else be kept for as long as the repository is.
         let allow = self.commands_of(protocol, &keyed.effect);
+        // Before the agent starts: it may change them at once.
+        let tools = match &keyed.effect {
+            Effect::Spawn(spawn) if spawn.command.is_none() => {
+                Some((spawn.tree.clone(), self.owner_tools(&spawn.tree)))
+            }
+            _ => None,
+        };
         let applied = Box::pin(self.hands.apply(protocol, keyed, &allow)).await;
-        if let Applied::NotNow(failure) = &applied {
-            self.not_now(protocol, keyed, failure);
+        if let Applied::NotNow(failure, obstacle) = &applied {
+            self.not_now(protocol, keyed, failure, *obstacle);
             return Ok(());
         }
         self.unstick(protocol);
         match applied {
             Applied::Done => {
                 if let Effect::Spawn(spawn) = &keyed.effect {
-                    self.note_start(protocol, spawn);
+                    self.note_start(protocol, spawn, tools);
                 }
                 self.done(protocol, keyed, Wake::Done { key })
             }
             Applied::Fact(value) => self.done(protocol, keyed, Wake::Fact { key, value }),
-            Applied::Later | Applied::NotNow(_) => Ok(()),
+            Applied::Later | Applied::NotNow(..) => Ok(()),
             Applied::Failed(failure) => {
                 self.look_at_checkout().await;
                 if let Effect::Spawn(spawn) = &keyed.effect {
@@ -383,14 +405,15 @@ impl Workspace {
     }
 
     /// A command line of the owner's needs no place of its own: its tree is held already.
-    fn note_start(&mut self, protocol: &str, spawn: &Spawn) {
+    fn note_start(&mut self, protocol: &str, spawn: &Spawn, tools: Option<(TreeRef, Seen)>) {
         let apart = spawn.tree != TreeRef::Main;
+        let _alive = self.settings.capacity.note_alive();
         let running = if spawn.command.is_some() {
-            Running { agent: None, apart, _permit: None }
+            Running { agent: None, apart, _permit: None, _alive, tools: None }
         } else {
             let permit = self.permits.remove(&(protocol.to_owned(), spawn.tree.clone()));
             let agent = Some(self.agent_of(&spawn.seat, &spawn.role));
-            Running { agent, apart, _permit: permit }
+            Running { agent, apart, _permit: permit, _alive, tools }
         };
         self.running.insert(spawn.run.clone(), running);
         self.settling.note_start();
@@ -409,10 +432,12 @@ impl Workspace {
             return Ok(());
         };
         tracing::info!(run = %end.run, outcome = end.outcome.word(), "ended");
+        self.check_own_files()?;
         let live = &self.settings.voice.live;
         live.send(&self.hands.places.root, || Happening::Ended(end.clone()));
         let run = end.run.clone();
-        let entry = Entry::Ran { run: run.clone(), outcome: end.outcome.sentence() };
+        let outcome = end.outcome.sentence() + &self.changed_tools(&run);
+        let entry = Entry::Ran { run: run.clone(), outcome };
         let apart = self.running.get(&run).is_some_and(|running| running.apart);
         let hears = self.slots.iter().any(Slot::hears_worktrees);
         self.note_end(end);
@@ -434,6 +459,10 @@ impl Workspace {
             News::Ended(later) => self.on_later(later),
             News::Granted(grant) => self.granted(grant),
             News::Settled(settled) => self.on_settled(settled),
+            News::Tell(escalation) => {
+                self.tell(escalation);
+                Ok(())
+            }
         }
     }
 

@@ -62,6 +62,8 @@ impl Stage {
         for (seat, _) in &SEATS[2..] {
             text.push_str(&format!("  {seat}: {seat}\n"));
         }
+        // The scripts keep their notes beside the repositories.
+        text.push_str(&format!("sandbox: {{ write: [\"{}\"] }}\n", self.at("home").display()));
         std::fs::write(self.at("agency.yaml"), text).expect("a temporary folder is writable");
     }
 

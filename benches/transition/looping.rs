@@ -21,7 +21,11 @@ impl Stage {
     pub(crate) fn new(dir: PathBuf, agents: &str) -> Self {
         std::fs::create_dir(dir.join("home")).expect("a temporary folder is writable");
         let agent = format!("{{ command: {agents}, retries: 0 }}");
-        let text = format!("agents:\n  claude-code: {agent}\n  codex: {agent}\n");
+        // The only file outside its tree that the agent writes.
+        let notes = dir.join("notes");
+        std::fs::write(&notes, "").expect("a temporary folder is writable");
+        let sandbox = format!("sandbox: {{ write: [\"{}\"] }}\n", notes.display());
+        let text = format!("agents:\n  claude-code: {agent}\n  codex: {agent}\n{sandbox}");
         std::fs::write(dir.join("agency.yaml"), text).expect("a temporary folder is writable");
         Self { dir }
     }

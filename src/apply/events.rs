@@ -4,13 +4,15 @@ use crate::model::{Event, Key};
 use serde_json::json;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// How far back a repeated line can lie: effects that are done again are the last ones.
 const LOOK_BACK: u64 = 64 * 1024;
 
 pub(super) fn append(path: &Path, event: &Event, key: &Key) -> io::Result<()> {
-    let mut file = OpenOptions::new().create(true).append(true).read(true).open(path)?;
+    let mut file =
+        OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(path)?;
     if tail(&mut file)?.contains(&format!("\"key\":\"{key}\"")) {
         return Ok(());
     }

@@ -1,8 +1,10 @@
 //! Answers questions about the repository. An answer that cannot be had is an answer too: `Unknown`, with the reason.
 
 use super::{ApplyError, Hands, chain, passing};
+use crate::clock;
 use crate::git::{GitError, MergeWish, Merging, Repo};
 use crate::model::{Bytes, Digest, Fact, FileState, Query, RelPath, TreeRef};
+use crate::read::{self, Stamp};
 use crate::store::SEEN_MAX;
 
 impl Hands {
@@ -14,17 +16,22 @@ impl Hands {
             Query::Snapshot { tree, .. } => match self.repo_of(tree).await {
                 Ok(Some(repo)) => known(ask(&repo, query).await)?,
                 Ok(None) => Fact::NoGit,
-                Err(error) => known(Err(error))?,
+                Err(ApplyError::Git(error)) => known(Err(error))?,
+                Err(error) => return Err(error),
             },
             Query::Read { tree, path } => Fact::File(self.bytes_in(tree, path)?.map(Bytes)),
+            Query::Stamp { tree, path } => Fact::Digest(self.stamp_in(tree, path)),
             Query::Plan { .. }
             | Query::Merge { .. }
             | Query::Ignored { .. }
             | Query::Tip { .. }
+            | Query::Branches { .. }
+            | Query::Touched { .. }
             | Query::Range { .. }
             | Query::Sides { .. }
             | Query::Contains { .. }
             | Query::Diff { .. }
+            | Query::Named { .. }
             | Query::FileAt { .. } => match &self.git {
                 Some(repo) => known(ask(repo, query).await)?,
                 None => Fact::NoGit,
@@ -32,13 +39,19 @@ impl Hands {
         })
     }
 
+    /// By what the file system notes about a plain file; one that no safe read accepts has no stamp.
+    fn stamp_in(&self, tree: &TreeRef, path: &RelPath) -> Option<Digest> {
+        let reading = read::read(&self.enter(tree).ok()?, path, SEEN_MAX, clock::now()).ok()?;
+        let Stamp { dev, ino, size, mtime_ns, ctime_ns } = reading.stamp?;
+        Some(Digest::of(format!("{dev} {ino} {size} {mtime_ns} {ctime_ns}").as_bytes()))
+    }
+
     fn bytes_of(&self, path: &RelPath) -> Result<Option<Vec<u8>>, ApplyError> {
         self.bytes_in(&TreeRef::Main, path)
     }
 
     fn bytes_in(&self, tree: &TreeRef, path: &RelPath) -> Result<Option<Vec<u8>>, ApplyError> {
-        let seen = crate::clock::now();
-        match crate::read::read(&self.dir_of(tree), path, SEEN_MAX, seen) {
+        match read::read(&self.enter(tree)?, path, SEEN_MAX, clock::now()) {
             Ok(reading) => Ok(match reading.state {
                 FileState::Whole(file) => Some(file.bytes.to_vec()),
                 FileState::Absent | FileState::Unreadable(_) => None,
@@ -74,6 +87,8 @@ async fn ask(repo: &Repo, query: &Query) -> Result<Fact, GitError> {
         }
         Query::Ignored { paths } => Fact::Paths(repo.ignored(paths).await?),
         Query::Tip { name } => Fact::Tip(repo.ref_tip(name).await?),
+        Query::Branches { name } => Fact::Branches(repo.branches(name).await?),
+        Query::Touched { from, to } => Fact::Paths(repo.touched(from, to).await?),
         Query::Sides { from, to, paths } => {
             Fact::Sides(repo.sides(from.as_ref(), to, paths).await?)
         }
@@ -89,7 +104,10 @@ async fn ask(repo: &Repo, query: &Query) -> Result<Fact, GitError> {
         Query::FileAt { commit, path } => {
             Fact::File(repo.file_at(commit, path, SEEN_MAX).await?.map(Bytes))
         }
-        Query::Lines { .. } | Query::Digest { .. } | Query::Read { .. } => Fact::NoGit,
+        Query::Named { commit, names } => Fact::Paths(repo.files_named(commit, names).await?),
+        Query::Lines { .. } | Query::Digest { .. } | Query::Read { .. } | Query::Stamp { .. } => {
+            Fact::NoGit
+        }
     })
 }
 

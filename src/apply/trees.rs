@@ -1,6 +1,6 @@
 //! Worktrees of ours and the branches between them. What a worktree is for, only its protocol knows.
 
-use super::{Applied, ApplyError, Hands};
+use super::{Applied, ApplyError, Hands, tree_identity};
 use crate::git::{GitError, Merged, RefMoved, Repo};
 use crate::model::{CommitId, Failure, FailureKind, Key, NewWorktree, PlannedCommit, TreeRef};
 use crate::store;
@@ -32,18 +32,22 @@ impl Trees {
 }
 
 impl Hands {
-    pub(super) fn dir_of(&self, tree: &TreeRef) -> PathBuf {
+    /// Where a tree is. SE-08: a worktree that is not the directory that we made is not entered.
+    pub(super) fn enter(&self, tree: &TreeRef) -> Result<PathBuf, ApplyError> {
         match tree {
-            TreeRef::Main => self.places.root.clone(),
-            TreeRef::Worktree(name) => self.places.worktrees().join(name),
+            TreeRef::Main => Ok(self.places.root.clone()),
+            TreeRef::Worktree(name) => {
+                tree_identity::check(&self.places, name)?;
+                Ok(self.places.worktrees().join(name))
+            }
         }
     }
 
-    pub(super) async fn repo_of(&self, tree: &TreeRef) -> Result<Option<Repo>, GitError> {
+    pub(super) async fn repo_of(&self, tree: &TreeRef) -> Result<Option<Repo>, ApplyError> {
         match tree {
             TreeRef::Main => Ok(self.git.clone()),
             TreeRef::Worktree(_) => match &self.git {
-                Some(main) => self.trees.open(main, &self.dir_of(tree)).await,
+                Some(main) => Ok(self.trees.open(main, &self.enter(tree)?).await?),
                 None => Ok(None),
             },
         }
@@ -55,7 +59,11 @@ impl Hands {
         let place = main.checked_out_elsewhere(branch);
         let ours = place.filter(|place| place.starts_with(self.places.worktrees()));
         let opened = match ours {
-            Some(dir) => self.trees.open(main, &dir).await?,
+            Some(dir) => {
+                let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let dir = self.enter(&TreeRef::Worktree(name))?;
+                self.trees.open(main, &dir).await?
+            }
             None => None,
         };
         Ok(opened.unwrap_or_else(|| main.clone()))
@@ -73,7 +81,9 @@ impl Hands {
         if free < wanted.disk_floor {
             return Err(ApplyError::DiskFull { free, floor: wanted.disk_floor });
         }
+        tree_identity::check(&self.places, &wanted.name)?;
         main.add_worktree(&dir, &wanted.branch, &wanted.base).await?;
+        tree_identity::remember(&self.places, &wanted.name)?;
         for path in &wanted.copy {
             store::carry(&self.places.root, &dir, path)?;
         }
@@ -89,11 +99,13 @@ impl Hands {
     ) -> Result<(), ApplyError> {
         let main = self.git.as_ref().ok_or(ApplyError::NoGit)?;
         let dir = self.worktree_dir(name)?;
+        tree_identity::check(&self.places, name)?;
         if let Some(repo) = self.trees.open(main, &dir).await? {
             repo.snapshot(&format!("dropped/{name}-{key}"), None).await?;
         }
         self.trees.forget(&dir).await;
         main.drop_worktree(&dir).await?;
+        tree_identity::forget(&self.places, name)?;
         if let Some((branch, was)) = branch {
             // One that has moved holds somebody's work, and stays.
             main.move_ref(&format!("refs/heads/{branch}"), Some(was), None).await?;

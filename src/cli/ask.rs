@@ -1,12 +1,13 @@
 //! Verbs that change something: to the daemon if there is one, else judged by ourselves under the repository's lock.
 
 use super::context::{Context, runtime};
+use super::escalations::refuse_agents;
 use super::exit::{Exit, Refused, is_busy};
 use super::review_loop::read_plan;
 use super::site::{self, Wish};
 use crate::control;
+use crate::daemon::SettingsFile;
 use crate::model::{Answer, Command, Verb};
-use crate::run::run_around;
 use crate::verbs::{OwnerVerb, RequestId, next_step};
 use crate::workspace::{Stranger, Workspace};
 use std::path::PathBuf;
@@ -64,7 +65,14 @@ pub(super) struct UnpauseArgs {
 }
 
 #[derive(clap::Args)]
-pub(super) struct PlainArgs {}
+#[command(
+    after_help = "Examples:\n  agency trust --repo ~/src/shop\n  agency trust --settings   (your agency.yaml was changed while a run was alive)"
+)]
+pub(super) struct TrustArgs {
+    /// Accept your own agency.yaml as it is now, which was changed while a run was alive
+    #[arg(long)]
+    settings: bool,
+}
 
 #[derive(clap::Args)]
 #[command(
@@ -95,8 +103,32 @@ pub(super) fn unpause(context: &Context, args: &UnpauseArgs) -> anyhow::Result<E
     give(&context.or_at(args.at.as_ref()), OwnerVerb::unpause())
 }
 
-pub(super) fn trust(context: &Context) -> anyhow::Result<Exit> {
-    tell(context, Verb::Trust, None, &[])
+pub(super) fn trust(context: &Context, args: &TrustArgs) -> anyhow::Result<Exit> {
+    if !args.settings {
+        return tell(context, Verb::Trust, None, &[]);
+    }
+    refuse_agents()?;
+    let verb = OwnerVerb::new(Verb::Trust, None, &[("settings", Some("yes"))]);
+    let command = verb.command(RequestId::fresh(), context.caller());
+    if let Some(places) = context.places()?
+        && let Some(answer) =
+            runtime()?.block_on(control::send(&places.control_sock(), &places.lock, &command))?
+    {
+        if !answer.accepted {
+            return Err(Refused(answer.text).into());
+        }
+        anstream::println!("{}", answer.text);
+        return Ok(Exit::Fine);
+    }
+    let Some(path) = context.config_path()? else {
+        return Err(Refused("there is no configuration file to trust".to_owned()).into());
+    };
+    SettingsFile::of(&context.state_dir()?, &path)?.clear();
+    anstream::println!(
+        "`{}` counts as it is now, from the next start of the daemon",
+        path.display()
+    );
+    Ok(Exit::Fine)
 }
 
 pub(super) fn adopt(context: &Context, args: &AdoptArgs) -> anyhow::Result<Exit> {
@@ -132,12 +164,7 @@ pub(super) fn answer(
 }
 
 fn accepted(context: &Context, verb: OwnerVerb) -> anyhow::Result<String> {
-    if let Some(run) = run_around(std::process::id()) {
-        return Err(Refused(format!(
-            "agents may not do this: we are inside the run `{run}` (SE-04)"
-        ))
-        .into());
-    }
+    refuse_agents()?;
     let command = verb.command(RequestId::fresh(), context.caller());
     let next = next_step(&command);
     let answer = ask(context, command)?;
@@ -181,7 +208,7 @@ fn working_root(context: &Context) -> anyhow::Result<PathBuf> {
 fn ask_once(context: &Context, command: Command) -> anyhow::Result<Answer> {
     if let Some(places) = context.places()?
         && let Some(answer) =
-            runtime()?.block_on(control::send(&places.control_sock(), &command))?
+            runtime()?.block_on(control::send(&places.control_sock(), &places.lock, &command))?
     {
         return Ok(answer);
     }

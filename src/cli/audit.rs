@@ -4,7 +4,7 @@ use super::context::{Context, runtime};
 use super::exit::{Exit, Misused};
 use super::show;
 use crate::git::Repo;
-use crate::model::{CommitId, Timestamp};
+use crate::model::{CommitId, Timestamp, counted};
 use crate::protocol::review_loop::{Limits, audit};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -126,9 +126,12 @@ fn print(commits: usize, found: &[audit::Violation]) {
     }
     match (commits, found.len()) {
         (0, _) => anstream::eprintln!("no commit touches the files of a review loop"),
-        (_, 0) => anstream::eprintln!("{commits} commits, nothing that a rule forbids"),
+        (_, 0) => {
+            anstream::eprintln!("{}, nothing that a rule forbids", counted(commits, "commit"))
+        }
         (_, count) => {
-            anstream::eprintln!("{count} violations in {commits} commits");
+            let (count, commits) = (counted(count, "violation"), counted(commits, "commit"));
+            anstream::eprintln!("{count} in {commits}");
             anstream::eprintln!("hint: `agency explain RULE` says what a rule wants");
         }
     }

@@ -3,6 +3,7 @@
 pub(super) mod archive;
 pub(super) mod count;
 mod head;
+pub(super) mod hidden;
 pub(super) mod import;
 pub(crate) mod inspect;
 mod maker;
@@ -22,12 +23,16 @@ use crate::clock;
 use crate::model::{FileState, Rejection, RelPath, Verb};
 use crate::protocol::board::manifest::{self, Manifest};
 use crate::protocol::board::names::{self, TaskId, Zone};
-use crate::protocol::board::profile::Signals;
+use crate::protocol::board::profile::{self, Profile, Signals, Unchecked};
 use crate::protocol::board::task::Task;
 use crate::protocol::board::{self, FILE_MAX};
 use crate::read;
 use crate::run::run_around;
 use std::path::{Path, PathBuf};
+
+/// Languages are looked for in the top folder and two folders below it, in so many folders at most.
+const LEVELS: usize = 3;
+const FOLDERS_MAX: usize = 500;
 
 /// A repository with a board in it.
 pub(super) struct Place {
@@ -109,7 +114,7 @@ pub(super) fn bytes(root: &Path, path: &str) -> anyhow::Result<Option<Vec<u8>>> 
 }
 
 /// Looks at the repository's top folder, as detection wants to see it.
-fn signals<T>(root: &Path, look: impl FnOnce(&Signals<'_>) -> T) -> T {
+pub(super) fn signals<T>(root: &Path, look: impl FnOnce(&Signals<'_>) -> T) -> T {
     let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
     let names: Vec<String> =
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -117,6 +122,33 @@ fn signals<T>(root: &Path, look: impl FnOnce(&Signals<'_>) -> T) -> T {
         bytes(root, name).ok().flatten().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     };
     look(&Signals { names: &names, read: &read })
+}
+
+/// AG-42: languages of this repository that no command of the profile checks.
+pub(super) fn unchecked(root: &Path, profile: &Profile) -> Vec<Unchecked> {
+    let (mut files, markers) = (Vec::new(), profile::markers());
+    let mut open = vec![String::new()];
+    for _ in 0..LEVELS {
+        let mut below = Vec::new();
+        for folder in open {
+            let entries = std::fs::read_dir(root.join(&folder)).into_iter().flatten().flatten();
+            for entry in entries {
+                let Ok(name) = entry.file_name().into_string() else { continue };
+                let path = format!("{folder}{name}");
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => below.push(format!("{path}/")),
+                    Ok(kind) if kind.is_file() && profile::matches(&name, &markers) => {
+                        files.push(path);
+                    }
+                    Ok(_) | Err(_) => {}
+                }
+            }
+        }
+        below.retain(|folder| profile::is_own(folder));
+        below.truncate(FOLDERS_MAX);
+        open = below;
+    }
+    profile::unchecked(profile, &files)
 }
 
 /// The file itself, or the rules file of this repository that a link names: `CLAUDE.md` is often a link to `AGENTS.md`.

@@ -155,6 +155,7 @@ mod tests {
             session: None,
             trouble: None,
             last_output_at: None,
+            changed: Vec::new(),
         }
     }
 

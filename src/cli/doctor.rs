@@ -2,6 +2,7 @@
 
 mod agents;
 mod machine;
+mod sandbox;
 
 use super::context::Context;
 use super::exit::Exit;
@@ -63,6 +64,7 @@ pub(crate) fn checks(context: &Context) -> anyhow::Result<Vec<Check>> {
     let (config, check) = config(context);
     let mut checks = vec![channels(context, &config), check];
     checks.extend(machine::checks(context)?);
+    checks.extend(sandbox::checks(context, &config)?);
     checks.extend(agents::checks(context, &config));
     checks.extend(agents::seats(&config));
     Ok(checks)
@@ -82,7 +84,8 @@ fn config(context: &Context) -> (Config, Check) {
     match context.config() {
         Ok(config) => {
             let found = path.map(|path| path.display().to_string());
-            let found = found.unwrap_or_else(|| "no agency.yaml: the defaults hold".to_owned());
+            let found = found
+                .unwrap_or_else(|| "no ~/.config/agency/agency.yaml: the defaults hold".to_owned());
             (config, Check::fine("config", found))
         }
         Err(error) => {
@@ -98,7 +101,7 @@ fn channels(context: &Context, config: &Config) -> Check {
     let names = channels.names().join(", ");
     let broken: Vec<_> =
         channels.problems().iter().map(|(name, why)| format!("{name}: {why}")).collect();
-    let fix = "set `escalation` in agency.yaml, then run `agency escalate --test`";
+    let fix = "set `escalation: { webhooks: [ { url: \"https://…\" } ] }` in ~/.config/agency/agency.yaml (or `email`, see README), then run `agency escalate --test`";
     match (names.is_empty(), broken.is_empty()) {
         (_, false) => Check::wrong("channels", broken.join("; "), fix),
         (true, true) => {

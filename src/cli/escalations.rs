@@ -6,7 +6,8 @@ use super::exit::{Exit, Misused, Refused};
 use super::show;
 use super::status;
 use crate::escalate::{self, Outbox, Record};
-use crate::run::run_around;
+use crate::model::counted;
+use crate::run::{Caller, own_caller};
 use crate::verbs::{self, OwnerVerb};
 use std::path::PathBuf;
 
@@ -56,12 +57,12 @@ pub(super) struct TestArgs {
 }
 
 pub(super) fn ack(context: &Context, args: &AckArgs) -> anyhow::Result<Exit> {
+    refuse_agents()?;
     match find(context, &args.id)? {
         Found { record, keeper: Keeper::Repository } => {
             ask::give(&context.at(record.repo), OwnerVerb::ack(&record.id))
         }
         Found { record, keeper: Keeper::Daemon { outbox } } => {
-            refuse_agents()?;
             Outbox::open(outbox, "", &record.repo)?.acknowledge(&record.id)?;
             anstream::println!("`{}` is acknowledged", record.id);
             Ok(Exit::Fine)
@@ -101,13 +102,14 @@ pub(super) fn test(context: &Context, _: &TestArgs) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
+/// SE-04, SE-07: what the owner alone may do.
 pub(super) fn refuse_agents() -> Result<(), Refused> {
-    match run_around(std::process::id()) {
-        Some(run) => {
-            let why = format!("agents may not do this: we are inside the run `{run}` (SE-04)");
-            Err(Refused(why))
+    match own_caller() {
+        Caller::Outside => Ok(()),
+        Caller::Run(run) => {
+            Err(Refused(format!("agents may not do this: we are inside the run `{run}` (SE-04)")))
         }
-        None => Ok(()),
+        Caller::Unclear(unclear) => Err(Refused(unclear.sentence())),
     }
 }
 
@@ -196,9 +198,9 @@ fn print(record: &Record) {
     for delivery in &record.deliveries {
         let state = format!("{:?}", delivery.state).to_lowercase();
         anstream::println!(
-            "  sent     {}: {state} after {} tries",
+            "  sent     {}: {state} after {}",
             delivery.channel,
-            delivery.tries
+            counted(delivery.tries, "try")
         );
     }
 }

@@ -6,7 +6,7 @@ use super::exit::{Exit, Misused, Refused};
 use crate::clock;
 use crate::control;
 use crate::daemon::{Frozen, Life, daemons};
-use crate::model::Verb;
+use crate::model::{CHECKS_TREE, Verb};
 use crate::repository::{Known, Repository, repositories};
 use crate::run::history::Today;
 use crate::verbs::{OwnerVerb, RequestId};
@@ -113,7 +113,10 @@ fn refuse_alive(known: &Known) -> Result<(), Refused> {
 /// A worktree of ours exists as long as its work is neither merged nor given up.
 fn refuse_unmerged(known: &Known) -> Result<(), Refused> {
     let entries = std::fs::read_dir(known.folder.join("worktrees")).into_iter().flatten();
-    let trees: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    // Gates run in a checkout of ours that holds no work.
+    let holds_work = |entry: &std::fs::DirEntry| entry.file_name() != CHECKS_TREE;
+    let trees: Vec<PathBuf> =
+        entries.flatten().filter(holds_work).map(|entry| entry.path()).collect();
     let Some(first) = trees.first() else { return Ok(()) };
     let all: Vec<String> = trees.iter().map(|tree| format!("`{}`", tree.display())).collect();
     Err(Refused(format!(
@@ -144,7 +147,7 @@ fn leave(context: &Context, known: &Known) -> anyhow::Result<()> {
     let command =
         OwnerVerb::new(Verb::Forget, None, &[]).command(RequestId::fresh(), context.caller());
     let socket = known.folder.join("control.sock");
-    match runtime()?.block_on(control::send(&socket, &command))? {
+    match runtime()?.block_on(control::send(&socket, &known.lock, &command))? {
         Some(answer) if !answer.accepted => Err(Refused(answer.text).into()),
         Some(_) | None => Ok(()),
     }

@@ -8,7 +8,7 @@ use super::context::Context;
 use super::exit::{Exit, Misused, Refused};
 use super::show;
 use crate::clock;
-use crate::model::{FileState, RelPath, Verb as Asked, clip};
+use crate::model::{FileState, RelPath, Verb as Asked, clip, counted};
 use crate::protocol::handoff::table::{self, Flow, Folder, Who};
 use crate::protocol::handoff::{HANDOFFS, NAME, message, state};
 use crate::read;
@@ -164,7 +164,10 @@ fn list(context: &Context, folder: Option<&str>, json: bool) -> anyhow::Result<E
             Err(problems) => table.add_row([
                 clip(found.path.file_name(), 40),
                 found.folder.word().to_owned(),
-                format!("not a message, {} problems; `agency check` lists them", problems.len()),
+                format!(
+                    "not a message, {}; `agency check` lists them",
+                    counted(problems.len(), "problem")
+                ),
             ]),
         };
     }

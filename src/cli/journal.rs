@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::exit::{Exit, Misused, Refused};
 use super::show;
+use crate::model::counted;
 use crate::repository::Places;
 use crate::store::{self, Record, StoreError};
 
@@ -70,7 +71,9 @@ fn verify(look: impl Fn() -> Result<store::Verified, StoreError>) -> anyhow::Res
         Ok(verified) => {
             let (lines, segments) = (verified.head.n, verified.segments);
             anstream::println!(
-                "the journal is whole: {lines} lines in {segments} segments, head {}",
+                "the journal is whole: {} in {}, head {}",
+                counted(lines, "line"),
+                counted(segments, "segment"),
                 verified.head.hash
             );
             Ok(Exit::Fine)

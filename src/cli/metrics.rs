@@ -4,6 +4,7 @@ use super::context::Context;
 use super::exit::Exit;
 use super::{show, status};
 use crate::metrics::{self, RepoMetrics};
+use crate::model::counted;
 use crate::repository::repositories;
 
 /// What each protocol does; time per agent, handoffs per workflow, fix iterations, escalation rate
@@ -65,7 +66,8 @@ fn print(repo: &RepoMetrics) {
         anstream::println!("  {protocol:<10} {}", kind.word());
     }
     for (agent, spent) in &metrics.time_per_agent {
-        anstream::println!("  time       {agent}: {:.1}s in {} runs", spent.seconds, spent.runs);
+        let runs = counted(spent.runs, "run");
+        anstream::println!("  time       {agent}: {:.1}s in {runs}", spent.seconds);
     }
     for (workflow, count) in &metrics.handoffs_per_workflow {
         let fixes = metrics.fix_iterations.get(workflow).copied().unwrap_or(0);

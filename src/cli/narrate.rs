@@ -45,6 +45,7 @@ pub(super) fn lines(event: &LiveEvent) -> Option<Vec<String>> {
             format!("refused ({protocol}): {}", plain(&rejection.to_string()))
         }
         Happening::Resolved { subject } => format!("resolved: {}", plain(subject)),
+        Happening::Command { line } => format!("runs `{}`", plain(&clip(line, 120))),
         Happening::Ended(end) => ended(end)?,
         Happening::Told(escalation) => {
             let kind = match escalation.severity {

@@ -6,8 +6,8 @@ use super::arena;
 use super::context::{Context, root_of};
 use super::exit::{Exit, Refused, report};
 use super::site::{self, Wish};
-use crate::config::Env;
-use crate::daemon::{Daemon, Home, LookNow, Outcome, Roots, Source};
+use crate::config::{Config, Env};
+use crate::daemon::{Daemon, Home, LookNow, Outcome, Roots, SettingsFile, Source, limits};
 use crate::digest::send_daily;
 use crate::escalate::{self, Courier, Heartbeat, Proofs, Supervisor, Voice};
 use crate::live::LiveFeed;
@@ -64,7 +64,8 @@ pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         arena::use_one();
     }
     let mut settings = context.settings()?;
-    let source = Source { path: context.config_path()?, env: context.env.clone() };
+    let path = context.config_path()?;
+    let file = settings_in_force(context, path.as_deref(), &mut settings)?;
     let roots = roots(context, &args, &settings)?;
     raise_file_limit();
     hide_memory();
@@ -81,6 +82,7 @@ pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         let voices = Voices::start(&mut settings, &context.env, live);
         let state_dir = settings.state_dir.clone();
         let home = Home::open(&state_dir, &settings.voice)?;
+        let source = Source { path, env: context.env.clone(), home: home.clone(), file };
         let (sender, settings) = watch::channel(settings);
         let (look_now, asked) = LookNow::new();
         let config = Arc::clone(&settings.borrow().config);
@@ -109,6 +111,25 @@ pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     // A task that is busy with a long list, or with a disk that hangs, must not keep us from leaving (DM-09).
     runtime.shutdown_timeout(LEAVING_MAX);
     exit
+}
+
+/// SE-11: a configuration that waits for its owner is not taken over by a restart.
+fn settings_in_force(
+    context: &Context,
+    path: Option<&Path>,
+    settings: &mut Settings,
+) -> anyhow::Result<Option<SettingsFile>> {
+    let Some(path) = path else { return Ok(None) };
+    let file = SettingsFile::of(&settings.state_dir, path)?;
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let read = Config::clone(&settings.config);
+    let (config, problem) = file.in_force(&text, read, &context.env);
+    if let Some(problem) = problem {
+        anstream::eprintln!("note: {problem}");
+        settings.capacity.set_limits(limits(&config));
+        (settings.config, settings.problem) = (config.into(), Some(problem));
+    }
+    Ok(Some(file))
 }
 
 /// What speaks for the daemon while it works.

@@ -9,7 +9,7 @@ mod text;
 use super::board::count::Unkept;
 use super::context::Context;
 use super::exit::Exit;
-use super::isolation::Level;
+use super::isolation::{Sandbox, SandboxView};
 use super::show;
 use crate::clock;
 use crate::escalate::Record;
@@ -51,8 +51,9 @@ pub(crate) struct Status {
     pub(crate) channels: Vec<String>,
     /// What keeps agents apart from us (SE-05).
     isolation: &'static str,
+    sandbox: SandboxView,
     #[serde(skip)]
-    pub(crate) level: Level,
+    pub(crate) kept_in: Sandbox,
     /// What is wrong with the configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) problem: Option<String>,

@@ -1,5 +1,6 @@
 //! The `agents` and `roles` of a configuration: who can be started, how, and for which seat. It starts nothing.
 
+use super::sandbox::{MODES, SandboxMode};
 use super::value::{
     NAME, dollars, duration, env_name, is_name, known_name, list, number, one_of, optional,
     some_list, text,
@@ -36,6 +37,8 @@ pub struct Agent {
     /// With a profile: further arguments, before the prompt.
     pub args: Vec<String>,
     pub permissions: Permissions,
+    /// In place of `sandbox.mode`.
+    pub sandbox: Option<SandboxMode>,
 }
 
 /// What an agent with a profile may do without being asked (SU-12).
@@ -111,6 +114,7 @@ impl Agent {
             model: None,
             args: Vec::new(),
             permissions: Permissions::default(),
+            sandbox: None,
         }
     }
 }
@@ -168,6 +172,7 @@ fn read_agent(keys: &mut Section<'_>, built_in: Option<Start>) -> Option<Agent> 
     keys.set("model", &mut agent.model, |spot| text(spot).map(Some));
     keys.set("args", &mut agent.args, list(text));
     keys.set("permissions", &mut agent.permissions, one_of(PERMISSIONS));
+    keys.set("sandbox", &mut agent.sandbox, |spot| one_of(MODES)(spot).map(Some));
     if matches!(start, Some(Start::Command(_))) {
         for key in ["model", "args", "permissions"] {
             if keys.has(key) {

@@ -6,6 +6,7 @@ use super::value::{
 };
 use super::walk::{Section, Spot, section};
 use crate::model::RelPath;
+use crate::protocol::review_loop::GateTree;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -74,6 +75,9 @@ pub struct LoopConfig {
     /// The owner's own command lines, each for `sh -c`.
     pub gates: Vec<String>,
     pub gate_timeout: Duration,
+    pub gate_tree: GateTree,
+    /// Prepares the checkout that gates run in, each for `sh -c`; `None`: as its lock files call for.
+    pub setup: Option<Vec<String>>,
     pub push: bool,
     /// What the runs of one step may cost before the owner is asked.
     pub cost_per_step_usd: Option<f64>,
@@ -89,11 +93,15 @@ impl Default for LoopConfig {
             settle: 30 * SECOND,
             gates: Vec::new(),
             gate_timeout: 45 * 60 * SECOND,
+            gate_tree: GateTree::Clean,
+            setup: None,
             push: false,
             cost_per_step_usd: None,
         }
     }
 }
+
+const GATE_TREES: &[(&str, GateTree)] = &[("clean", GateTree::Clean), ("shared", GateTree::Shared)];
 
 pub(super) fn read_loop(spot: &mut Spot<'_>, mut limits: LoopConfig) -> Option<LoopConfig> {
     section(spot, |keys| {
@@ -104,6 +112,8 @@ pub(super) fn read_loop(spot: &mut Spot<'_>, mut limits: LoopConfig) -> Option<L
         keys.set("settle", &mut limits.settle, duration(Duration::ZERO));
         keys.set("gates", &mut limits.gates, list(text));
         keys.set("gate_timeout", &mut limits.gate_timeout, duration(SECOND));
+        keys.set("gate_tree", &mut limits.gate_tree, one_of(GATE_TREES));
+        keys.set("setup", &mut limits.setup, optional(list(text)));
         keys.set("push", &mut limits.push, yes_or_no);
         keys.set("cost_per_step_usd", &mut limits.cost_per_step_usd, optional(dollars));
     })?;

@@ -41,7 +41,26 @@ fn the_example_states_the_defaults() {
     assert_eq!(parse(""), Config::default());
     let node = yaml::parse(EXAMPLE.as_bytes(), &mut Problems::default()).unwrap();
     let Kind::Map(sections) = node.kind else { panic!("not a mapping") };
-    assert_eq!(sections.len(), 11, "what is at its default must be stated, not only shown");
+    assert_eq!(sections.len(), 12, "what is at its default must be stated, not only shown");
+}
+
+// covers: SE-06
+#[test]
+fn the_sandbox_is_the_owners_alone() {
+    let config = parse(
+        "sandbox: { mode: strict, write: [~/.gradle, /srv/cache], hide: [], network: [443, 80] }\n\
+         agents: { codex: { sandbox: off } }\n",
+    );
+    assert_eq!(config.sandbox.mode, SandboxMode::Strict);
+    assert_eq!(config.sandbox.write, ["~/.gradle", "/srv/cache"]);
+    assert_eq!(config.sandbox.network, Network::Ports(vec![443, 80]));
+    assert!(config.sandbox.hide.is_empty());
+    assert_eq!(config.agents["codex"].sandbox, Some(SandboxMode::Off));
+    let (at, said) = problems("sandbox: { mode: on, write: [.gradle], network: 443 }\n");
+    assert_eq!(at.len(), 3, "{said}");
+    for text in ["sandbox: { mode: auto }", "agents: { codex: { sandbox: auto } }"] {
+        assert!(Config::overlay(&config, text.as_bytes()).is_err(), "{text}");
+    }
 }
 
 #[test]
@@ -98,7 +117,7 @@ fn the_example_shows_every_key() {
         assert_eq!(known, shown[&place].iter().map(String::as_str).collect(), "{}", problem.path);
         sections += 1;
     }
-    assert_eq!(sections, 18, "sections that were looked at: {found}");
+    assert_eq!(sections, 19, "sections that were looked at: {found}");
 }
 
 /// The name of a kind of mapping: all agents are alike, and so are all items of a list.

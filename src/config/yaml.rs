@@ -2,6 +2,7 @@
 
 use super::problem::{Problem, Problems};
 use crate::model::clip;
+use crate::model::yaml::{Mistake, usual_mistake, wanted_of};
 use granit_parser::{Event, Parser, ScalarStyle, Span, options};
 use std::collections::BTreeMap;
 
@@ -70,7 +71,15 @@ fn build(text: &str, problems: &mut Problems) -> Result<Node, Problem> {
     for next in Parser::new_from_str_with_options(text, options) {
         let (event, span) = next.map_err(|error| {
             let line = error.marker().line() as u64;
-            Problem::new("", Some(line), clip(&error.info(), 200), "YAML of at most 64 levels")
+            match usual_mistake(text, line) {
+                Some(Mistake { line, found, wanted }) => {
+                    Problem::new("", Some(line), found, wanted)
+                }
+                None => {
+                    let said = error.info();
+                    Problem::new("", Some(line), clip(&said, 200), wanted_of(&said))
+                }
+            }
         })?;
         tree.take(event, span, problems)?;
     }
@@ -290,7 +299,10 @@ mod tests {
     #[test]
     fn odd_documents_are_refused_with_their_line() {
         assert_eq!(refused("a: 1\n---\nb: 2\n").line, Some(2));
-        assert_eq!(refused("a: 1\nb: [x\n").path, "");
+        let open = refused("a: 1\nb: [x\n");
+        assert_eq!((open.path.as_str(), open.line), ("", Some(2)));
+        assert_eq!(open.found, "`[`, which is never closed");
+        assert_eq!(refused("a:\n\tb: 1\n").found, "a line that is indented with a tab");
         assert_eq!(refused("a: 1\n[x, y]: 2\n").line, Some(2));
         assert_eq!(refused("%YAML 1.2\n---\na: 1\n").line, Some(1));
         let mut problems = Problems::default();

@@ -158,6 +158,32 @@ impl Home {
         self.0.lost.subscribe()
     }
 
+    /// Tells something that is about no single repository.
+    pub(super) fn raise(&self, escalation: &Escalation) {
+        let now = clock::wall();
+        let key = Key::new(format!("daemon-{}", now.timestamp_micros()));
+        let folder = self.lock().presence.folder().to_owned();
+        let root = self.0.state_dir.path();
+        let raised =
+            self.0.outbox(&folder, root).and_then(|outbox| outbox.raise(escalation, &key, now));
+        if let Err(error) = raised {
+            tracing::error!(error = %crate::apply::chain(&error), "the owner cannot be told");
+        }
+        self.0.voice.nudge();
+    }
+
+    /// A cause of [`Self::raise`] is over.
+    pub(super) fn settle(&self, cause: &Cause) {
+        let now = clock::wall();
+        let key = Key::new(format!("daemon-{}", now.timestamp_micros()));
+        let folder = self.lock().presence.folder().to_owned();
+        let outbox = self.0.outbox(&folder, self.0.state_dir.path());
+        if let Err(error) = outbox.and_then(|outbox| outbox.resolve(cause, &key, now)) {
+            tracing::warn!(error = %crate::apply::chain(&error), "a notice stays open");
+        }
+        self.0.voice.nudge();
+    }
+
     /// Lists and tells that nothing happens in this repository.
     pub(super) fn freeze(&self, root: &Path, by: FrozenBy, cause: &str, resolve: &str) {
         let now = clock::wall();

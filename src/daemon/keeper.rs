@@ -8,7 +8,7 @@ use super::reload::LookNow;
 use crate::apply::chain;
 use crate::control;
 use crate::escalate::{Outbox, Record, State};
-use crate::model::{Cause, Key, RuleId};
+use crate::model::{Cause, Key, RuleId, Verb};
 use crate::repository::{Places, Repository, RepositoryError};
 use crate::watch::Watcher;
 use crate::workspace::{
@@ -109,6 +109,13 @@ async fn after_a_look(
     on: mpsc::Sender<Request>,
 ) {
     while let Some(request) = arriving.recv().await {
+        let command = &request.command;
+        if command.verb == Verb::Trust && command.arg("settings").is_some() {
+            let answer = look_now.trust(&command.by).await;
+            // The caller may have gone.
+            drop(request.reply.send(answer));
+            continue;
+        }
         look_now.look().await;
         // A repository that is closed answers nobody; the caller sees the connection end.
         drop(on.send(request).await);
@@ -179,7 +186,11 @@ impl Keeper {
             patience = Duration::MAX;
             let (fresh, arriving) = mpsc::channel(16);
             let _route = self.home.router().open(&self.root, fresh.clone());
-            let served = control::serve(&workspace.places().control_sock(), fresh)?;
+            let served = control::serve(
+                &workspace.places().control_sock(),
+                fresh,
+                workspace.on_socket_replaced(),
+            )?;
             tokio::spawn(after_a_look(self.look_now.clone(), arriving, sender.clone()));
             if let Some(request) = left_over.take() {
                 workspace.take_again(&request);

@@ -30,7 +30,7 @@ pub(super) fn is_damaged(file: &Path) -> bool {
 /// Moves a file into `damaged/` and says where it lies now. `None`: it is gone, or stays where it is.
 pub(super) fn set_aside(file: &Path) -> Option<PathBuf> {
     let aside = file.parent()?.join(ASIDE);
-    fs::create_dir_all(&aside).ok()?;
+    crate::store::private_dir(&aside).ok()?;
     let name = file.file_name()?.to_str()?;
     let mut names = (1..).map(|n| if n == 1 { name.to_owned() } else { format!("{name}.{n}") });
     let kept = names.find_map(|name| Some(aside.join(name)).filter(|path| !path.exists()))?;

@@ -88,7 +88,7 @@ fn once() -> u32 {
 
 impl Outbox {
     pub fn open(dir: PathBuf, repo_key: &str, repo: &Path) -> Result<Self, EscalateError> {
-        fs::create_dir_all(&dir)
+        crate::store::private_dir(&dir)
             .map_err(|source| EscalateError::Dir { path: dir.clone(), source })?;
         let (redactor, unwritten) = (Redactor::default(), Unwritten::default());
         let (repo_key, repo) = (repo_key.to_owned(), repo.to_owned());

@@ -95,7 +95,7 @@ pub(super) fn rebuild(dir: &Path) {
             tracing::error!(outbox = %dir.display(), kept = %kept.display(), "the outbox was replaced by something else; it is made again");
         }
     }
-    if let Err(error) = fs::create_dir_all(sent(dir)) {
+    if let Err(error) = crate::store::private_dir(&sent(dir)) {
         tracing::error!(outbox = %dir.display(), %error, "the outbox cannot be made again");
     }
 }

@@ -74,6 +74,10 @@ impl Site {
         Ok(Self { root, folder })
     }
 
+    pub(super) fn lock(&self) -> PathBuf {
+        self.folder.join("lock")
+    }
+
     /// A link planted in its place would make two repositories share one identity.
     pub(super) fn create_folder(&self) -> Result<(), RepositoryError> {
         let folder = &self.folder;

@@ -20,6 +20,8 @@ pub struct Places {
     pub id: RepoId,
     /// Below the state directory; everything of ours about this repository is in it.
     pub folder: PathBuf,
+    /// Whoever works in the repository holds it.
+    pub lock: PathBuf,
 }
 
 impl Places {
@@ -35,6 +37,7 @@ pub struct Known {
     pub path: PathBuf,
     pub id: RepoId,
     pub folder: PathBuf,
+    pub lock: PathBuf,
 }
 
 /// Long enough to recognise a repository, short enough for a socket's path.
@@ -99,8 +102,8 @@ impl StateDir {
 }
 
 impl Places {
-    pub(super) fn new(root: PathBuf, id: RepoId, folder: PathBuf) -> Self {
-        Self { root, id, folder }
+    pub(super) fn new(site: &Site, id: RepoId, folder: PathBuf) -> Self {
+        Self { root: site.root.clone(), id, folder, lock: site.lock() }
     }
 
     pub fn journal(&self) -> PathBuf {
@@ -158,8 +161,12 @@ pub fn repositories(state_dir: &StateDir) -> Result<Vec<Known>, RepositoryError>
     let settled: BTreeSet<PathBuf> =
         records.iter().filter(taken).map(|(_, record)| record.identity.clone()).collect();
     let lives = |record: &Record| !record.copy || !settled.contains(&record.identity);
-    let known =
-        |(folder, record): (PathBuf, Record)| Known { path: record.path, id: record.id, folder };
+    let known = |(folder, record): (PathBuf, Record)| Known {
+        path: record.path,
+        id: record.id,
+        folder,
+        lock: record.identity.join("lock"),
+    };
     Ok(records.into_iter().filter(|(_, record)| lives(record)).map(known).collect())
 }
 

@@ -55,6 +55,9 @@ pub struct RunRecord {
     /// What stands in its way by its own account, such as `rate-limited`.
     pub trouble: Option<String>,
     pub last_output_at: Option<Timestamp>,
+    /// Files by which the owner's own tools run commands, and that it changed (SE-13).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
 }
 
 /// Oldest first. A folder that cannot be read is left out.
@@ -229,6 +232,7 @@ fn record(folder: &Folder) -> Option<RunRecord> {
         session: said.usage.session,
         trouble: said.trouble,
         last_output_at: last_output(folder),
+        changed: folder.changed(),
     })
 }
 

@@ -2,13 +2,13 @@
 //! cannot write in `said.md`. It reads no agent's format itself.
 
 use super::exit::{ExitRecord, How};
-use super::folder::{Folder, Stop};
+use super::folder::{Folder, Stop, USAGE};
 use super::follow::Follow;
 use super::profile::{Class, Counting, Reader, Situation, by_word, outcome, refusal};
 use super::usage::UsageFile;
 use crate::clock::{boottime, wall};
 use crate::config::Price;
-use crate::model::{Access, Outcome, Ticks, Timestamp, Usage};
+use crate::model::{Access, Outcome, Ticks, Timestamp, Usage, clip};
 use agency_supervisor::run_file::VERSION;
 use chrono::TimeDelta;
 use std::collections::BTreeMap;
@@ -24,6 +24,8 @@ const REFUSED_MAX: Duration = Duration::from_secs(20);
 /// The reason in `exit.json` of a run that was ended because its provider refuses it.
 const REFUSED: &str = "its provider refuses it";
 const GRACE_S: u64 = 5;
+/// As much of an agent's last message as is shown to people.
+const LAST_MAX: usize = 500;
 
 #[derive(Debug)]
 pub(super) struct Listener {
@@ -33,6 +35,8 @@ pub(super) struct Listener {
     /// What its session had used before it.
     before: Usage,
     written: UsageFile,
+    /// Such a file of ours is in the folder.
+    is_written: bool,
     write_at: Ticks,
     access: Access,
     /// The agent's name in the configuration.
@@ -47,16 +51,31 @@ pub(super) struct Listener {
     ordered: bool,
 }
 
+/// What an earlier observer of the run may have written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Earlier {
+    /// The run was started just now: a file that is there is not ours.
+    Nothing,
+    /// The daemon was restarted.
+    AsWritten,
+}
+
 /// All that a run's output says of its end.
 pub(super) struct Heard {
     pub(super) outcome: Outcome,
     pub(super) usage: Usage,
     pub(super) said: Option<String>,
+    /// Its last message, for people who ask why it left no result.
+    pub(super) last: Option<String>,
 }
 
 impl Listener {
     /// `None`: it is nobody's output that we understand.
-    pub(super) fn of(folder: &Folder) -> Option<Self> {
+    pub(super) fn of(folder: &Folder, earlier: Earlier) -> Option<Self> {
+        let known = match earlier {
+            Earlier::Nothing => None,
+            Earlier::AsWritten => folder.usage(),
+        };
         let run = folder.intent().ok()?;
         let profile = by_word(run.profile.as_deref()?)?;
         Some(Self {
@@ -64,14 +83,15 @@ impl Listener {
             follow: Follow::new(folder),
             reader: Reader::new(profile),
             before: run.before.unwrap_or_default(),
-            written: folder.usage().unwrap_or_default(),
+            refused: known.as_ref().and_then(|file| file.refused.clone()),
+            is_written: known.is_some(),
+            written: known.unwrap_or_default(),
             write_at: boottime(),
             access: run.access,
             price: run.price.map(|(input, output)| Price { input, output }),
             prices: run.prices,
             agent: run.agent.unwrap_or_else(|| run.seat.to_string()),
             refused_since: None,
-            refused: folder.usage().and_then(|file| file.refused),
             ordered: false,
         })
     }
@@ -85,6 +105,21 @@ impl Listener {
             self.write(file);
         }
         stop
+    }
+
+    /// SE-09: a `usage.json` that is not what we wrote. It is replaced by the next one.
+    pub(super) fn forged(&mut self) -> Option<String> {
+        let there = self.folder.has(USAGE);
+        let ours = self.is_written && self.folder.usage().as_ref() == Some(&self.written);
+        if !there || ours {
+            return None;
+        }
+        self.is_written = false;
+        self.write_at = boottime();
+        let written = std::mem::take(&mut self.written);
+        let kept = self.folder.set_aside(USAGE).ok()?;
+        self.write(written);
+        Some(format!("`{USAGE}` is kept as `{}`", kept.display()))
     }
 
     /// SU-09, SU-10: a refusal ends the run early, a failed sign-in at once. What it was is in `usage.json` before the order.
@@ -145,12 +180,13 @@ impl Listener {
         let file = UsageFile { outcome: Some(outcome.clone()), ..self.file() };
         let usage = file.usage.clone();
         self.write(file);
-        Heard { outcome, usage, said: self.said() }
+        let last = self.reader.said().map(|said| clip(&said, LAST_MAX));
+        Heard { outcome, usage, said: self.said(), last }
     }
 
     /// Of one that writes files, the files are the answer. What an earlier look kept counts where the logs tell no more.
     fn said(&self) -> Option<String> {
-        if self.access == Access::Write {
+        if self.access != Access::ReadOnly {
             return None;
         }
         let said = self.reader.said();
@@ -183,8 +219,8 @@ impl Listener {
             return;
         }
         self.write_at = boottime().after(WRITE_EVERY);
-        match self.folder.publish_json_lazily("usage.json", &file) {
-            Ok(()) => self.written = file,
+        match self.folder.publish_json_lazily(USAGE, &file) {
+            Ok(()) => (self.written, self.is_written) = (file, true),
             Err(cause) => {
                 let folder = self.folder.path().display();
                 tracing::debug!(%folder, %cause, "usage.json cannot be written");

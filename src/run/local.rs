@@ -5,7 +5,7 @@ use super::cgroup::Cgroup;
 use super::executor::{CancelOutcome, Executor, Held, HeldState, RunError, Ticket};
 use super::exit::{ExitRecord, How};
 use super::folder::{AHEAD, EXIT, Folder, INTENT, NO_ARTIFACT, PROMPT, SEEN, STARTED, Stop};
-use super::observe::{Watched, observe};
+use super::observe::{OnForged, OwnShim, Watched, observe};
 use super::spare::Spares;
 use super::spec::RunSpec;
 use super::usage;
@@ -19,7 +19,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
@@ -32,12 +32,12 @@ const BEATS_BEFORE_STUCK: u32 = 6;
 const STUCK_AFTER: Duration = Duration::from_secs(45);
 
 /// Made inside a tokio runtime. Dropping it stops the observing; the runs go on.
-#[derive(Debug)]
 pub struct LocalExecutor {
     runs: PathBuf,
     shim: PathBuf,
     stuck_after: Duration,
     events: UnboundedSender<Box<RunEvent>>,
+    on_forged: OnForged,
     /// Without one every run waits for its own shim to load.
     spares: Option<Spares>,
     runtime: Handle,
@@ -54,6 +54,7 @@ impl LocalExecutor {
             shim,
             stuck_after: STUCK_AFTER,
             events,
+            on_forged: Arc::new(|_, _| ()),
             spares: None,
             runtime: Handle::current(),
             watched: Mutex::default(),
@@ -63,6 +64,12 @@ impl LocalExecutor {
     /// How long a shim may be silent; it beats six times as often.
     pub fn stuck_after(mut self, limit: Duration) -> Self {
         self.stuck_after = limit;
+        self
+    }
+
+    /// Hears of forged records (SE-09).
+    pub fn on_forged(mut self, told: OnForged) -> Self {
+        self.on_forged = told;
         self
     }
 
@@ -107,8 +114,9 @@ impl LocalExecutor {
             folder: folder.clone(),
             stuck_after: self.stuck_after,
             events: self.events.clone(),
+            on_forged: Arc::clone(&self.on_forged),
         };
-        let task = self.runtime.spawn(observe(watch, shim));
+        let task = self.runtime.spawn(observe(watch, shim.map(OwnShim::new)));
         watched.insert(run.clone(), task.abort_handle());
     }
 

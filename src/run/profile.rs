@@ -18,11 +18,12 @@ mod report;
 
 pub use crate::config::{Permissions, Profile};
 pub use crate::model::Access;
-pub use native::{find, native_codex};
-pub use outcome::{Situation, outcome, refusal};
+pub use native::{find, is_in, native_codex};
+pub use outcome::{Situation, missing, outcome, refusal};
 pub use reader::{LINE_MAX, Reader, Stream};
 pub use report::{Class, Counting, Finish, Report, Reset};
 
+use agency_supervisor::run_file::Stdin;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
@@ -43,6 +44,31 @@ pub struct Options {
     pub permissions: Permissions,
     /// Command lines that an agent with `Permissions::Test` may run.
     pub allow: Vec<String>,
+    /// The git folders that a commit in the run's tree writes to, for an agent that makes commits.
+    pub git_dirs: Vec<PathBuf>,
+    /// Our own sandbox holds the run, so the CLI's own is switched off: theirs cannot start inside ours.
+    pub sandboxed: bool,
+}
+
+/// What a CLI writes outside the tree that it works in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnState {
+    /// The variable that names another folder.
+    pub variable: Option<&'static str>,
+    /// Below the home folder.
+    pub folder: &'static str,
+    pub files: &'static [&'static str],
+    /// A variable of its own for the folder of temporary files.
+    pub temp: Option<&'static str>,
+}
+
+pub fn own_state(profile: Profile) -> OwnState {
+    match profile {
+        Profile::Claude => claude::OWN_STATE,
+        Profile::Codex => codex::OWN_STATE,
+        Profile::Gemini => gemini::OWN_STATE,
+        Profile::Aider => aider::OWN_STATE,
+    }
 }
 
 impl Options {
@@ -50,7 +76,7 @@ impl Options {
     fn may(&self) -> Permissions {
         match self.access {
             Access::ReadOnly => Permissions::ReadOnly,
-            Access::Write => self.permissions,
+            Access::Write | Access::Commit => self.permissions,
         }
     }
 
@@ -68,6 +94,8 @@ pub struct Launch {
     /// Names that are passed through; a final `*` stands for any ending.
     pub env_names: Vec<String>,
     pub env_set: Vec<(String, String)>,
+    /// The prompt goes this way where the CLI reads it there.
+    pub stdin: Stdin,
 }
 
 pub fn launch(profile: Profile, options: &Options) -> Launch {
@@ -77,12 +105,21 @@ pub fn launch(profile: Profile, options: &Options) -> Launch {
         Profile::Gemini => (gemini::args(options), gemini::ENV),
         Profile::Aider => (aider::args(options), aider::ENV),
     };
-    let set = if profile == Profile::Gemini { gemini::ENV_SET } else { &[] };
     let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let set = match (profile, options.sandboxed) {
+        (Profile::Gemini, false) => gemini::ENV_SET,
+        (Profile::Gemini, true) => gemini::ENV_SANDBOXED,
+        (Profile::Claude, true) => claude::ENV_SANDBOXED,
+        (Profile::Claude | Profile::Codex | Profile::Aider, _) => &[],
+    };
     Launch {
         argv_template: std::iter::once(program(profile, options)).chain(args).collect(),
         env_names: names.iter().map(|&name| name.to_owned()).collect(),
         env_set: set.iter().map(owned).collect(),
+        stdin: match profile {
+            Profile::Claude | Profile::Codex => Stdin::Prompt,
+            Profile::Gemini | Profile::Aider => Stdin::Nothing,
+        },
     }
 }
 
@@ -118,7 +155,7 @@ pub fn by_program(argv: &[String]) -> Option<Profile> {
 /// The newest version of its CLI that this profile was tried with.
 pub fn proven(profile: Profile) -> &'static str {
     match profile {
-        Profile::Claude => "2.1.326",
+        Profile::Claude => "2.1.327",
         Profile::Codex => "0.169.0",
         Profile::Gemini => "0.61.0",
         Profile::Aider => "0.86.2",
@@ -142,7 +179,7 @@ fn sign_in(profile: Option<Profile>) -> &'static str {
         Some(Profile::Codex) => "Check CODEX_API_KEY or run \"codex login\" once",
         // Its sign-in with a consumer account has ended, so a key is the only way for most.
         Some(Profile::Gemini) => {
-            "Check GEMINI_API_KEY (the sign-in with free, Pro and Ultra accounts ended in June 2026; an enterprise account works, or set Antigravity's `agy` as the agent's command)"
+            "Check GEMINI_API_KEY (personal accounts cannot sign in since June 2026, see \"agency doctor\")"
         }
         Some(Profile::Aider) => "Check the API key of its model (such as OPENAI_API_KEY)",
         None => "Sign in once",
@@ -171,11 +208,12 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "claude -p --output-format stream-json --verbose --permission-mode acceptEdits -- {prompt}",
-                "codex exec --json -s workspace-write -- {prompt}",
+                "claude -p --output-format stream-json --verbose --permission-mode acceptEdits",
+                "codex exec --json -s workspace-write -",
                 "gemini -o stream-json --approval-mode yolo --skip-trust --prompt={prompt}",
                 "aider --yes-always --no-stream --no-pretty --no-check-update --analytics-disable \
-                 --no-auto-commits --no-dirty-commits --message={prompt}",
+                 --no-auto-commits --no-dirty-commits --no-gitignore --chat-history-file=/dev/null \
+                 --input-history-file=/dev/null --map-tokens=0 --message={prompt}",
             ]
         );
     }
@@ -191,7 +229,7 @@ mod tests {
         let lines = ALL.map(|profile| line(profile, &resumed));
         assert!(lines.iter().all(|line| !line.contains("--session-id")), "{lines:?}");
         assert!(lines[0].contains("--resume s-1"), "{}", lines[0]);
-        assert!(lines[1].ends_with("-s workspace-write resume s-1 -- {prompt}"), "{}", lines[1]);
+        assert!(lines[1].ends_with("-s workspace-write resume s-1 -"), "{}", lines[1]);
         assert!(lines[2].contains("-r s-1"), "{}", lines[2]);
         assert!(lines[3].contains("--restore-chat-history"), "{}", lines[3]);
     }
@@ -222,8 +260,8 @@ mod tests {
             ..Options::default()
         };
         let test = ALL.map(|profile| line(profile, &with(Permissions::Test)));
-        assert!(test[0].contains("acceptEdits --allowedTools=Bash(npm test:*),Bash(npm run lint:*) --model m-1 --search -- {prompt}"), "{}", test[0]);
-        assert!(test[1].contains("workspace-write -m m-1 --search -- {prompt}"), "{}", test[1]);
+        assert!(test[0].contains("acceptEdits --allowedTools=Bash(npm test:*),Bash(npm run lint:*) --model m-1 --search"), "{}", test[0]);
+        assert!(test[1].contains("workspace-write -m m-1 --search -"), "{}", test[1]);
         assert!(test[2].contains("yolo") && test[2].contains("-m m-1 --search"), "{}", test[2]);
         assert!(test[3].contains("--model m-1 --search --message"), "{}", test[3]);
         let edit = ALL.map(|profile| line(profile, &with(Permissions::Edit)));
@@ -232,6 +270,41 @@ mod tests {
         assert!(full[0].contains("bypassPermissions") && full[1].contains("danger-full-access"));
         let look = Options { access: Access::ReadOnly, ..with(Permissions::Full) };
         assert!(line(Profile::Codex, &look).contains("-s read-only"), "a run's own limit counts");
+    }
+
+    // covers: SU-01, HO-06
+    #[test]
+    fn codex_may_write_to_the_git_folders_of_a_run_that_makes_commits() {
+        let git_dirs = vec![PathBuf::from("/r/.git"), PathBuf::from("/r/.git/worktrees/t")];
+        let commits = Options { access: Access::Commit, git_dirs, ..Options::default() };
+        let wanted = "-s workspace-write --add-dir /r/.git --add-dir /r/.git/worktrees/t --";
+        assert!(line(Profile::Codex, &commits).contains(wanted));
+        let looks = Options { permissions: Permissions::ReadOnly, ..commits };
+        assert!(!line(Profile::Codex, &looks).contains("--add-dir"));
+    }
+
+    // covers: SE-06
+    #[test]
+    fn inside_our_sandbox_no_cli_starts_its_own() {
+        let inside = |permissions| Options { sandboxed: true, permissions, ..Options::default() };
+        for permissions in [Permissions::ReadOnly, Permissions::Test, Permissions::Full] {
+            let lines = ALL.map(|profile| line(profile, &inside(permissions)));
+            assert!(
+                lines[0].contains("--settings={\"sandbox\":{\"enabled\":false}}"),
+                "{}",
+                lines[0]
+            );
+            assert!(
+                lines[1].starts_with(
+                    "codex exec --json --dangerously-bypass-approvals-and-sandbox -- "
+                )
+            );
+            assert!(!lines[1].contains(" -s "), "{}", lines[1]);
+        }
+        let set = ALL.map(|profile| launch(profile, &inside(Permissions::Full)).env_set);
+        let has = |at: usize, name: &str| set[at].iter().any(|(set, _)| set == name);
+        assert!(has(0, "IS_SANDBOX"), "else claude refuses `full` as root");
+        assert!(has(2, "GEMINI_SANDBOX") && has(2, "GEMINI_CLI_NO_RELAUNCH"));
     }
 
     #[test]

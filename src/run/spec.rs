@@ -3,7 +3,8 @@
 use super::profile::word;
 use crate::config::{Price, Profile};
 use crate::model::{RunId, Spawn, Timestamp, Usage};
-use agency_supervisor::run_file::{Limits, RunFile, VERSION};
+use agency_supervisor::run_file::{Limits, RunFile, Stdin, VERSION};
+use agency_supervisor::sandbox::Plan;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,7 @@ pub struct RunSpec {
     /// Already expanded.
     pub argv: Vec<String>,
     pub dir: PathBuf,
+    pub stdin: Stdin,
     pub env: Vec<(String, String)>,
     pub limits: Limits,
     /// Whose output it will be; `None`: nobody's that we understand.
@@ -29,6 +31,8 @@ pub struct RunSpec {
     pub price: Option<Price>,
     /// The owner's prices, where only the CLI can say which model works.
     pub prices: BTreeMap<String, Price>,
+    /// What keeps the run in; `None`: nothing does.
+    pub sandbox: Option<Plan>,
 }
 
 impl RunSpec {
@@ -57,6 +61,7 @@ impl RunSpec {
             phase: spawn.phase,
             why: spawn.why,
             prompt_file: (!spawn.prompt.is_empty()).then(|| prompt_file.to_owned()),
+            stdin: self.stdin,
             intended_at: now,
             command: spawn.command.is_some(),
             profile: self.profile.map(|profile| word(profile).to_owned()),
@@ -72,6 +77,7 @@ impl RunSpec {
                 .iter()
                 .map(|(model, price)| (model.clone(), (price.input, price.output)))
                 .collect(),
+            sandbox: self.sandbox.clone(),
         }
     }
 }

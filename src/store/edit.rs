@@ -5,14 +5,13 @@
 
 use super::{
     StoreError,
+    lock::LockedFile,
     spot::{Found, Kind, Spot},
 };
 use crate::model::RelPath;
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
 use nix::sys::stat::{Mode, fchmod};
-use std::fs::File;
-use std::io::{Read, Write};
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,7 +23,7 @@ const TEMPORARY: &str = ".agency-tmp-";
 /// A folder that only we write to, as far as our own commands go. Given back when dropped.
 #[derive(Debug)]
 pub struct FolderLock {
-    _held: Flock<File>,
+    _held: LockedFile,
 }
 
 impl FolderLock {
@@ -33,17 +32,19 @@ impl FolderLock {
         let mut left = wait;
         let mut file = File::open(dir).map_err(StoreError::io("open the directory", dir))?;
         loop {
-            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            file = match LockedFile::exclusive(file) {
                 Ok(held) => return Ok(Some(Self { _held: held })),
-                Err((_, Errno::EWOULDBLOCK)) if left.is_zero() => return Ok(None),
-                Err((again, Errno::EWOULDBLOCK | Errno::EINTR)) => {
-                    let pause = PAUSE.min(left);
-                    std::thread::sleep(pause);
-                    left -= pause;
-                    file = again;
+                Err((_, TryLockError::WouldBlock)) if left.is_zero() => return Ok(None),
+                Err((_, TryLockError::Error(error)))
+                    if error.kind() != io::ErrorKind::Interrupted =>
+                {
+                    return Err(StoreError::io("lock", dir)(error));
                 }
-                Err((_, errno)) => return Err(StoreError::io("lock", dir)(errno)),
-            }
+                Err((again, _)) => again,
+            };
+            let pause = PAUSE.min(left);
+            std::thread::sleep(pause);
+            left -= pause;
         }
     }
 }

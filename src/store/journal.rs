@@ -28,11 +28,12 @@ use super::{
 use crate::model::Timestamp;
 use chrono::TimeDelta;
 use room::Room;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::{
     fmt::Display,
     fs::File,
     io::{self, Write},
-    os::unix::fs::{FileExt as _, MetadataExt as _},
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
 };
 
@@ -97,6 +98,7 @@ impl Journal {
         }
         let file = File::options()
             .create(true)
+            .mode(0o600)
             .truncate(false)
             .write(true)
             .open(&path)
@@ -124,6 +126,15 @@ impl Journal {
     }
 
     /// The last record.
+    /// Is the file at its path still the one that we write to?
+    pub fn is_current(&self) -> bool {
+        let named = segment::path(&self.dir, self.segment).symlink_metadata();
+        match (self.file.metadata(), named) {
+            (Ok(held), Ok(named)) => (held.dev(), held.ino()) == (named.dev(), named.ino()),
+            _ => false,
+        }
+    }
+
     pub fn head(&self) -> &Head {
         &self.head
     }
@@ -288,6 +299,7 @@ impl Journal {
 fn begin_segment(path: &Path, text: &[u8], dir: &Path) -> Result<File, StoreError> {
     let mut file = File::options()
         .create_new(true)
+        .mode(0o600)
         .write(true)
         .open(path)
         .map_err(StoreError::io("create", path))?;

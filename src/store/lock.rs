@@ -1,10 +1,10 @@
 //! A lock that a living process holds on a file, gone the moment that process is. It does not say what is locked.
 
 use crate::model::{Timestamp, clip};
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg, OFlag};
-use std::fs::{File, OpenOptions};
+use nix::fcntl::OFlag;
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +13,50 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Lock {
     path: PathBuf,
-    file: Flock<File>,
+    file: LockedFile,
+}
+
+/// A file with an `flock` on it. The unlock comes before the close, because a child that is just being started still has a copy
+/// of the descriptor. An unlock that fails is no reason to stop: the close gives the lock back as well.
+#[derive(Debug)]
+pub(super) struct LockedFile(File);
+
+impl LockedFile {
+    pub(super) fn exclusive(file: File) -> Result<Self, (File, TryLockError)> {
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(error) => Err((file, error)),
+        }
+    }
+
+    fn shared(file: File) -> Result<Self, (File, TryLockError)> {
+        match file.try_lock_shared() {
+            Ok(()) => Ok(Self(file)),
+            Err(error) => Err((file, error)),
+        }
+    }
+}
+
+impl Deref for LockedFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl DerefMut for LockedFile {
+    fn deref_mut(&mut self) -> &mut File {
+        &mut self.0
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            tracing::warn!(%error, "a lock could not be released before its file was closed");
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -58,13 +101,17 @@ impl Lock {
     /// Takes the lock or says who has it. `words` tell people who we are.
     pub fn try_acquire(path: &Path, words: &str) -> Result<Acquired, LockError> {
         for _ in 0..REPLACED_MAX {
-            let file = match Flock::lock(open(path)?, FlockArg::LockExclusiveNonblock) {
+            let file = match LockedFile::exclusive(open(path)?) {
                 Ok(file) => file,
-                Err((_, Errno::EINTR)) => continue,
-                Err((file, Errno::EWOULDBLOCK)) => {
+                Err((file, TryLockError::WouldBlock)) => {
                     return Ok(Acquired::Busy { holder: holder(&file) });
                 }
-                Err((_, errno)) => return Err(failed(path, errno.into())),
+                Err((_, TryLockError::Error(error)))
+                    if error.kind() == io::ErrorKind::Interrupted =>
+                {
+                    continue;
+                }
+                Err((_, TryLockError::Error(error))) => return Err(failed(path, error)),
             };
             let mut lock = Self { path: path.to_owned(), file };
             // Whoever removed the file between our open and our lock left us holding a lock on nothing.
@@ -116,15 +163,21 @@ impl Lock {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LockSeen::Absent),
             Err(source) => return Err(LockError::Open { path: path.to_owned(), source }),
         };
-        match Flock::lock(file, FlockArg::LockSharedNonblock) {
+        match LockedFile::shared(file) {
             Ok(file) => {
                 let touched = file.metadata().and_then(|metadata| metadata.modified());
                 let touched = touched.map_err(|source| failed(path, source))?;
                 Ok(LockSeen::Free { touched: touched.into() })
             }
-            Err((file, Errno::EWOULDBLOCK)) => Ok(LockSeen::Held { holder: holder(&file) }),
-            Err((_, errno)) => Err(failed(path, errno.into())),
+            Err((file, TryLockError::WouldBlock)) => Ok(LockSeen::Held { holder: holder(&file) }),
+            Err((_, TryLockError::Error(error))) => Err(failed(path, error)),
         }
+    }
+
+    /// Which process holds the lock at `path`, as the kernel lists it; `None` where it lists none.
+    pub fn holder_of(path: &Path) -> Option<i32> {
+        let meta = path.symlink_metadata().ok()?;
+        listed_holder(&std::fs::read_to_string("/proc/locks").ok()?, meta.dev(), meta.ino())
     }
 
     fn write(&mut self, words: &str) -> io::Result<()> {
@@ -149,6 +202,25 @@ fn open(path: &Path) -> Result<File, LockError> {
         Ok(metadata) if metadata.is_file() => Ok(file),
         Ok(_) => Err(LockError::NotAFile { path: path.to_owned() }),
         Err(source) => Err(LockError::Open { path: path.to_owned(), source }),
+    }
+}
+
+/// `1: FLOCK  ADVISORY  WRITE 4242 fe:00:5891725 0 EOF`. Some file systems list another device than `stat` names; then the
+/// inode alone counts, as long as only one process holds such a lock.
+fn listed_holder(locks: &str, dev: u64, ino: u64) -> Option<i32> {
+    let (major, minor) = (nix::sys::stat::major(dev), nix::sys::stat::minor(dev));
+    let held = locks.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, "WRITE", pid, file, ..] = words[..] else { return None };
+        let (device, inode) = file.rsplit_once(':')?;
+        (inode.parse() == Ok(ino)).then_some(())?;
+        Some((pid.parse::<i32>().ok()?, device == format!("{major:02x}:{minor:02x}")))
+    });
+    let held: Vec<(i32, bool)> = held.collect();
+    let exact = held.iter().find(|(_, same_device)| *same_device);
+    match (exact, &held[..]) {
+        (Some((pid, _)), _) | (None, [(pid, _)]) => Some(*pid),
+        (None, _) => None,
     }
 }
 
@@ -195,6 +267,38 @@ mod tests {
         let second = held(Lock::try_acquire(&path, "second").unwrap());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "second\n");
         drop(second);
+    }
+
+    // covers: DM-21, DM-07
+    #[test]
+    fn an_unlock_that_fails_does_not_end_the_daemon() {
+        let dir = tempfile::tempdir().unwrap();
+        // The kernel locks and unlocks no file that was opened for its path only.
+        let flags = OFlag::O_PATH.bits();
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(dir.path()).unwrap();
+        assert!(file.unlock().is_err());
+        drop(LockedFile(file));
+    }
+
+    // covers: SE-10
+    #[test]
+    fn the_kernel_names_the_holder_whatever_the_file_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        assert_eq!(Lock::holder_of(&path), None);
+        let lock = held(Lock::try_acquire(&path, "pid 1 on nowhere").unwrap());
+        assert_eq!(Lock::holder_of(&path), i32::try_from(std::process::id()).ok());
+        drop(lock);
+        assert_eq!(Lock::holder_of(&path), None);
+        let line =
+            |pid, device, kind| format!("1: {kind} ADVISORY WRITE {pid} {device}:77 0 EOF\n");
+        let dev = nix::sys::stat::makedev(0xfe, 0);
+        let two = line(5, "00:21", "FLOCK") + &line(6, "fe:00", "FLOCK");
+        assert_eq!(listed_holder(&two, dev, 77), Some(6));
+        assert_eq!(listed_holder(&line(5, "00:21", "FLOCK"), dev, 77), Some(5));
+        let unclear = line(5, "00:21", "FLOCK") + &line(6, "00:22", "FLOCK");
+        assert_eq!(listed_holder(&unclear, dev, 77), None);
+        assert_eq!(listed_holder(&line(5, "fe:00", "POSIX"), dev, 77), None);
     }
 
     // covers: DM-20

@@ -293,7 +293,7 @@ impl Quarantine {
         };
         let (whole, temp) = (named(".json"), named(".json.tmp"));
         temp.unlink()?;
-        let mut file = temp.create(0o644)?;
+        let mut file = temp.create(0o600)?;
         file.write_all(note).map_err(temp.failed("write"))?;
         unsynced.note(&file, &whole.path())?;
         if to_ours(&temp, &whole)? != Moved::Done {

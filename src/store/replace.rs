@@ -54,7 +54,7 @@ fn create_temp(dir: &Path) -> Result<(PathBuf, fs::File), StoreError> {
     loop {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let temp = dir.join(format!(".agency-tmp-{}-{count}", std::process::id()));
-        match fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&temp) {
+        match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temp) {
             Ok(file) => return Ok((temp, file)),
             // Left by a process that had our number before us.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

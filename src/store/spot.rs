@@ -271,8 +271,14 @@ pub(super) fn make_dir(dir: &Path) -> Result<(), StoreError> {
     if dir.is_dir() {
         return Ok(());
     }
-    std::fs::create_dir_all(dir).map_err(StoreError::io("create", dir))?;
+    private_dir(dir).map_err(StoreError::io("create", dir))?;
     sync_dir(parent(dir))
+}
+
+/// Creates a folder of our state and its parents, which only we can enter, whatever the umask is (SE-09).
+pub fn private_dir(dir: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
 pub(super) fn sync_dir(dir: &Path) -> Result<(), StoreError> {

@@ -7,11 +7,11 @@ use crate::protocol::handoff;
 
 /// The words are not among the options of the message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{answer}` is no answer to `{id}`; its options: {options}")]
-pub struct NoSuchOption {
-    answer: String,
-    id: String,
-    options: String,
+pub enum NoSuchOption {
+    #[error("`{answer}` is no answer to `{id}`; its options: {options}")]
+    Other { answer: String, id: String, options: String },
+    #[error("`{id}` asks for no answer; `agency ack {id}` says that you have seen it")]
+    NoQuestion { id: String },
 }
 
 /// A question of an agent takes one of its options, or any words where it has none; the protocol knows.
@@ -38,9 +38,11 @@ pub fn answer(
         "adopt" if known => Verb::Adopt,
         "restore" if known => Verb::Restore,
         other => {
-            let all = record.options.join(", ");
-            let options = if all.is_empty() { "none".to_owned() } else { all };
-            return Err(NoSuchOption { answer: other.to_owned(), id: record.id.clone(), options });
+            let (id, options) = (record.id.clone(), record.options.join(", "));
+            return Err(match options.is_empty() {
+                true => NoSuchOption::NoQuestion { id },
+                false => NoSuchOption::Other { answer: other.to_owned(), id, options },
+            });
         }
     };
     let words = [("reason", reason), ("answers", Some(record.id.as_str()))];

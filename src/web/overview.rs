@@ -19,7 +19,7 @@ pub(super) fn read(context: &Context, memory: &mut Memory) -> Overview {
     let known = places::known(context);
     let overview = Overview {
         daemon: status.daemon.line(),
-        isolation: status.level.sentence().to_owned(),
+        isolation: status.kept_in.sentence(),
         problem: status.problem.clone(),
         unreachable: status.channels.is_empty(),
         repos: status

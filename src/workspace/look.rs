@@ -1,8 +1,9 @@
 //! Looking at the repository: what the watcher saw, and everything at once where waiting for it would be too late.
 
+use super::slot::Slot;
 use super::{Workspace, WorkspaceError};
 use crate::clock;
-use crate::model::{FileSeen, FileState, Interest, Shape, Wake};
+use crate::model::{FileSeen, FileState, Interest, RelPath, Shape, Wake};
 use crate::read::{self, Tree};
 use crate::watch::{self, Sighting};
 
@@ -25,9 +26,7 @@ impl Workspace {
                 }
             }
             Sighting::Rescanned => {
-                if !self.repository.is_ours() {
-                    return Err(WorkspaceError::LockLost);
-                }
+                self.check_own_files()?;
                 self.proving = true;
                 self.hands.outbox.flush();
                 // A disk that is full or gone is found at the next look at the latest.
@@ -97,7 +96,24 @@ impl Workspace {
                 None => self.survey.forget(&path),
             }
         }
+        if trees == Trees::Now {
+            self.look_for_gone();
+        }
         self.note_interest(&interest);
+    }
+
+    /// A file that a protocol wrote before this process began, and that is gone since: neither the survey nor the watcher
+    /// knows that it was there.
+    fn look_for_gone(&mut self) {
+        let root = self.hands.places.root.clone();
+        let is_gone = |path: &RelPath| {
+            let looked = root.join(path).symlink_metadata();
+            looked.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+        };
+        let assumed: Vec<RelPath> = self.slots.iter().flat_map(Slot::assumed).collect();
+        for path in assumed.into_iter().filter(is_gone) {
+            self.absorb_file(FileSeen { path, state: FileState::Absent });
+        }
     }
 
     pub(super) async fn look_at_checkout(&mut self) {

@@ -17,6 +17,7 @@ use crate::model::{
     RunId, Severity, Usage,
 };
 use crate::repository::{Origin, Places, Repository, RepositoryError, StateDir};
+use crate::run::sandbox::Ours;
 use crate::run::{Executor as _, HeldState, Launcher, LocalExecutor, RunError, Spares};
 use crate::store::{Durability, Journal, Opened, Quarantine, StoreError};
 use crate::watch::{RootWatch, Survey, Watcher};
@@ -129,12 +130,9 @@ impl Workspace {
         let aside = aside_of(&places, git.as_ref());
         let (config, note) = effective_config(&places, settings);
         let hands = Hands {
-            executor: executor(places.runs(), settings, run_sender.clone()),
-            launcher: Launcher {
-                repo: places.root.clone(),
-                config,
-                env: Arc::clone(&settings.env),
-            },
+            executor: executor(places.runs(), settings, run_sender.clone())
+                .on_forged(super::foreign_acts::on_forged(news.0.clone())),
+            launcher: launcher(&places, settings, config),
             outbox: outbox(&places, &settings.voice)?,
             voice: settings.voice.clone(),
             quarantine: Quarantine::new(places.quarantine()),
@@ -175,6 +173,7 @@ impl Workspace {
             cleared: None,
             proof: settings.voice.proofs.as_ref().map(Proofs::promise),
             told_frozen: Default::default(),
+            programs: Default::default(),
             proving: false,
             run_sender,
             run_events,
@@ -283,7 +282,9 @@ impl Workspace {
         };
         let permit = agent.as_ref().map(|agent| self.settings.capacity.count_in(self.asker(agent)));
         // Where an earlier daemon started it is not asked: it counts as one of the owner's tree.
-        self.running.insert(run, Running { agent, apart: false, _permit: permit });
+        let _alive = self.settings.capacity.note_alive();
+        self.running
+            .insert(run, Running { agent, apart: false, _permit: permit, _alive, tools: None });
     }
 
     /// Watches what the protocols at work want to know.
@@ -356,6 +357,16 @@ fn outbox(places: &Places, voice: &Voice) -> Result<Outbox, EscalateError> {
         courier.watch_outbox(&outbox);
     }
     Ok(outbox.redacting(voice.redactor.clone()))
+}
+
+fn launcher(places: &Places, settings: &Settings, config: Arc<Config>) -> Launcher {
+    let state_dir = settings.state_dir.path().to_owned();
+    Launcher {
+        repo: places.root.clone(),
+        config,
+        env: Arc::clone(&settings.env),
+        ours: Ours { state_dir, folder: places.folder.clone() },
+    }
 }
 
 /// On the file system of the repository, so that a rename is enough.

@@ -153,6 +153,8 @@ fn loop_limits(config: &Config) -> Limits {
         push: wanted.push,
         gates: wanted.gates.clone(),
         gate_timeout: wanted.gate_timeout,
+        gate_tree: wanted.gate_tree,
+        setup: wanted.setup.clone(),
         cost_per_step: wanted.cost_per_step_usd.map(micro_usd),
         tries: tries.collect(),
     }

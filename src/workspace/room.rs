@@ -1,9 +1,10 @@
 //! Room for a run: its tree first, then a place among all runs. What is granted is kept until the run ends.
 
 use super::leases::Claim;
+use super::owner_tools::Seen;
 use super::record::Entry;
 use super::{News, Workspace, WorkspaceError};
-use crate::capacity::{Asker, Permit};
+use crate::capacity::{Alive, Asker, Permit};
 use crate::model::{Keyed, Seat, TreeRef, Wake};
 use crate::store::Durability;
 
@@ -15,6 +16,10 @@ pub(super) struct Running {
     pub(super) apart: bool,
     /// Held until the run ends; dropping it lets the next one in.
     pub(super) _permit: Option<Permit>,
+    pub(super) _alive: Alive,
+    /// What the owner's own tools would run, as it was before an agent started in this tree (SE-13). `None`: a command line, or
+    /// a run that an earlier daemon started.
+    pub(super) tools: Option<(TreeRef, Seen)>,
 }
 
 /// There is room for a run that was waited for.

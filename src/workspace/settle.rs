@@ -150,7 +150,7 @@ impl Workspace {
                 continue;
             }
             let applied = Box::pin(self.hands.apply(&protocol, &keyed, &[])).await;
-            if let Applied::Failed(failure) | Applied::NotNow(failure) = applied {
+            if let Applied::Failed(failure) | Applied::NotNow(failure, _) = applied {
                 tracing::warn!(key = %keyed.key, said = failure.said, "not done again");
             }
         }

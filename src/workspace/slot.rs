@@ -1,7 +1,7 @@
 //! One protocol of a repository with what the shell keeps for it: its durable memory, its unfinished effects, its deadline.
 
 use super::record::Remembered;
-use crate::model::{Deadline, Decision, Key, Keyed, Memo, Now, Wake};
+use crate::model::{Deadline, Decision, Key, Keyed, Memo, Now, RelPath, Wake};
 use crate::protocol::Protocol;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -28,6 +28,10 @@ impl Slot {
 
     pub(super) fn hears_worktrees(&self) -> bool {
         self.protocol.hears_worktrees()
+    }
+
+    pub(super) fn assumed(&self) -> Vec<RelPath> {
+        self.protocol.assumed()
     }
 
     pub(super) fn absorb(&mut self, wake: &Wake) {

@@ -1,11 +1,19 @@
 //! What this repository looks like to people: a small file that readers read. Nothing depends on it.
 
+use super::stuck::RESOLVE;
 use super::{Pause, Workspace};
 use crate::clock;
 use crate::model::{Condition, Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+
+/// A status takes up whole blocks of the disk, with room for a sentence more: it is overwritten where the disk is full.
+const BLOCK: usize = 4096;
+const SPARE: usize = 1024;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RepoStatus {
@@ -20,6 +28,9 @@ pub struct RepoStatus {
     pub protocols: Vec<ProtocolStatus>,
     #[serde(default)]
     pub notes: Vec<String>,
+    /// Agents that cannot be started because their programs are not there, each with the fix.
+    #[serde(default)]
+    pub missing: Vec<String>,
     /// The process that wrote this.
     #[serde(default)]
     pub pid: u32,
@@ -142,13 +153,31 @@ impl RepoStatus {
 
     fn write_text(text: &[u8], folder: &Path) -> std::io::Result<()> {
         let temporary = folder.join("status.json.tmp");
-        std::fs::write(&temporary, text)?;
+        let mut text = text.to_vec();
+        let room = (text.len() + SPARE).next_multiple_of(BLOCK);
+        text.resize(room, b' ');
+        let mut file = OpenOptions::new();
+        file.write(true).create(true).truncate(true).mode(0o600);
+        file.open(&temporary)?.write_all(&text)?;
         std::fs::rename(temporary, folder.join("status.json"))
+    }
+
+    /// Over the old text, which has its room on the disk: for a disk that gives no more. A reader may see half of it.
+    fn overwrite(&self, folder: &Path) -> std::io::Result<()> {
+        let file = OpenOptions::new().write(true).open(folder.join("status.json"))?;
+        let room = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+        let mut text = serde_json::to_vec_pretty(self)?;
+        if text.len() > room {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        text.resize(room, b' ');
+        file.write_all_at(&text, 0)
     }
 }
 
 impl Workspace {
     pub(super) fn write_status(&mut self) {
+        self.look_for_programs();
         let status = self.status();
         self.tell_frozen(&status.protocols);
         let text = serde_json::to_vec_pretty(&status).expect("BUG: a status is plain data");
@@ -156,7 +185,21 @@ impl Workspace {
         if self.written_status.as_ref() != Some(&digest) {
             let written = RepoStatus::write_text(&text, &self.hands.places.folder);
             self.written_status = written.is_ok().then_some(digest);
+            if let Err(error) = &written {
+                self.show_full_disk(status, error);
+            }
             self.note_state_dir(written);
+        }
+    }
+
+    /// What happens here cannot be recorded, which is what people must see now.
+    fn show_full_disk(&self, mut status: RepoStatus, error: &std::io::Error) {
+        let folder = &self.hands.places.folder;
+        let why = format!("`{}` cannot be written: {error}; {RESOLVE}", folder.display());
+        status.held = true;
+        status.notes.insert(0, why);
+        if let Err(error) = status.overwrite(folder) {
+            tracing::warn!(%error, "the status that people see is an old one");
         }
     }
 
@@ -182,6 +225,7 @@ impl Workspace {
             paused: self.pause.clone(),
             protocols,
             notes: self.notes.clone(),
+            missing: self.programs.missing.clone(),
             pid: std::process::id(),
         }
     }

@@ -1,7 +1,8 @@
-//! Effects that the machine refuses for now: a full disk, an I/O error, no free file descriptor. The shell tries them again with
+//! Effects that cannot be done for now: a full disk, an I/O error, a worktree that is not ours any more (SE-08). The shell tries them again with
 //! backoff, then holds the protocol and tells the owner (DM-21). For the protocol such an effect is still in flight.
 
 use super::Workspace;
+use crate::apply::Obstacle;
 use crate::clock;
 use crate::model::{
     Cause, Condition, Deadline, Effect, Escalation, Failure, Key, Keyed, Now, RuleId, Severity,
@@ -22,6 +23,7 @@ const TRIES_BEFORE_TELLING: u32 = 5;
 pub(super) struct StuckEffects(BTreeMap<String, Stuck>);
 
 struct Stuck {
+    obstacle: Obstacle,
     doing: String,
     said: String,
     tries: u32,
@@ -30,7 +32,7 @@ struct Stuck {
 
 impl Stuck {
     fn is_held(&self) -> bool {
-        self.tries >= TRIES_BEFORE_TELLING
+        self.tries >= self.obstacle.tries()
     }
 }
 
@@ -62,20 +64,34 @@ impl StuckEffects {
     /// What a protocol is, while one of its effects is held.
     pub(super) fn condition(&self, protocol: &str) -> Option<Condition> {
         let stuck = self.0.get(protocol).filter(|stuck| stuck.is_held())?;
-        let cause = format!("{} failed {} times: {}", stuck.doing, stuck.tries, stuck.said);
-        Some(Condition::held(cause, RESOLVE))
+        let Stuck { doing, said, tries, obstacle, .. } = stuck;
+        let cause = match obstacle {
+            Obstacle::Machine => format!("{doing} failed {tries} times: {said}"),
+            Obstacle::ForeignTree | Obstacle::GateProgram => said.clone(),
+        };
+        Some(Condition::held(cause, obstacle.resolve()))
     }
 
     /// True when the owner must hear of it now.
-    fn note(&mut self, protocol: &str, effect: &Effect, failure: &Failure, now: Now) -> bool {
-        let fresh =
-            || Stuck { doing: effect.doing(), said: String::new(), tries: 0, next: Ticks(0) };
-        let stuck = self.0.entry(protocol.to_owned()).or_insert_with(fresh);
+    fn note(
+        &mut self,
+        protocol: &str,
+        effect: &Effect,
+        failure: &Failure,
+        obstacle: Obstacle,
+        now: Now,
+    ) -> bool {
+        let (doing, said) = (effect.doing(), String::new());
+        let fresh = Stuck { obstacle, doing, said, tries: 0, next: Ticks(0) };
+        let stuck = self.0.entry(protocol.to_owned()).or_insert(fresh);
+        if stuck.obstacle != obstacle {
+            (stuck.obstacle, stuck.tries) = (obstacle, 0);
+        }
         let pause = FIRST.saturating_mul(2_u32.saturating_pow(stuck.tries)).min(LAST);
         stuck.tries = stuck.tries.saturating_add(1);
         stuck.said = clip(&failure.said, 300);
         stuck.next = now.ticks.after(pause);
-        stuck.tries == TRIES_BEFORE_TELLING
+        stuck.tries == stuck.obstacle.tries()
     }
 
     fn forget(&mut self, protocol: &str) -> Option<Stuck> {
@@ -83,17 +99,56 @@ impl StuckEffects {
     }
 }
 
-const RESOLVE: &str = "make room or repair what the message names; it is tried again by itself";
+pub(super) const RESOLVE: &str =
+    "make room or repair what the message names; it is tried again by itself";
+const RESOLVE_TREE: &str = "move away what is in the worktree's place and put the worktree back there; it is tried again by itself. If the worktree is lost, leave the place empty";
+const RESOLVE_PROGRAM: &str = "look at the program; put it back (the gate is tried again by itself), or accept it as it is now: agency trust";
+
+impl Obstacle {
+    fn rule(self) -> &'static str {
+        match self {
+            Self::Machine => RULE,
+            Self::ForeignTree => "SE-08",
+            Self::GateProgram => "LP-34",
+        }
+    }
+
+    /// The owner hears of it after so many failed tries.
+    fn tries(self) -> u32 {
+        match self {
+            Self::Machine => TRIES_BEFORE_TELLING,
+            Self::ForeignTree | Self::GateProgram => 1,
+        }
+    }
+
+    fn resolve(self) -> &'static str {
+        match self {
+            Self::Machine => RESOLVE,
+            Self::ForeignTree => RESOLVE_TREE,
+            Self::GateProgram => RESOLVE_PROGRAM,
+        }
+    }
+}
 
 impl Workspace {
     /// The effect stays in flight and is tried again later.
-    pub(super) fn not_now(&mut self, protocol: &str, keyed: &Keyed, failure: &Failure) {
+    pub(super) fn not_now(
+        &mut self,
+        protocol: &str,
+        keyed: &Keyed,
+        failure: &Failure,
+        obstacle: Obstacle,
+    ) {
         let now = clock::now();
         let key = &keyed.key;
         tracing::warn!(%protocol, %key, said = failure.said, "an effect is tried again later");
-        if self.stuck.note(protocol, &keyed.effect, failure, now) {
+        if self.stuck.note(protocol, &keyed.effect, failure, obstacle, now) {
             tracing::error!(%protocol, %key, said = failure.said, "held by an effect that fails");
-            self.tell(held(protocol, &keyed.effect, failure));
+            self.tell(match obstacle {
+                Obstacle::Machine => held(protocol, &keyed.effect, failure),
+                Obstacle::ForeignTree => foreign_tree(protocol, &keyed.effect, failure),
+                Obstacle::GateProgram => gate_program(protocol, &keyed.effect, failure),
+            });
         }
     }
 
@@ -102,7 +157,7 @@ impl Workspace {
         let Some(stuck) = self.stuck.forget(protocol) else { return };
         tracing::info!(%protocol, doing = stuck.doing, tries = stuck.tries, "it works again");
         if stuck.is_held() {
-            self.resolve_own(RULE, protocol);
+            self.resolve_own(stuck.obstacle.rule(), protocol);
         }
     }
 
@@ -180,6 +235,46 @@ fn held(protocol: &str, effect: &Effect, failure: &Failure) -> Escalation {
     }
 }
 
+fn foreign_tree(protocol: &str, effect: &Effect, failure: &Failure) -> Escalation {
+    let doing = effect.doing();
+    Escalation {
+        cause: Cause {
+            protocol: protocol.to_owned(),
+            rule: RuleId::new(Obstacle::ForeignTree.rule()),
+            subject: clip(&failure.said, 200),
+            epoch: 0,
+        },
+        summary: format!("a worktree was replaced: {}", clip(&failure.said, 160)),
+        what: format!("{}. agency made a directory there and works in no other.", failure.said),
+        did: format!("Nothing was run, read or written there. Not done: {doing}."),
+        wont: "No agent, gate or git command enters another directory, wherever it leads."
+            .to_owned(),
+        resolve: RESOLVE_TREE.to_owned(),
+        ..held(protocol, effect, failure)
+    }
+}
+
+fn gate_program(protocol: &str, effect: &Effect, failure: &Failure) -> Escalation {
+    Escalation {
+        cause: Cause {
+            protocol: protocol.to_owned(),
+            rule: RuleId::new(Obstacle::GateProgram.rule()),
+            subject: clip(&failure.said, 200),
+            epoch: 0,
+        },
+        summary: clip(&failure.said, 160),
+        what: format!(
+            "{}. It lies outside the repository and is not what it was when an agent first started.",
+            failure.said
+        ),
+        did: "The gate was not run.".to_owned(),
+        wont: "No work is accepted on the word of a program that may have been changed for it."
+            .to_owned(),
+        resolve: RESOLVE_PROGRAM.to_owned(),
+        ..held(protocol, effect, failure)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,7 +292,7 @@ mod tests {
         let mut told = Vec::new();
         let mut last = Duration::ZERO;
         for attempt in 1..=20 {
-            if stuck.note("loop", &effect, &failure, now) {
+            if stuck.note("loop", &effect, &failure, Obstacle::Machine, now) {
                 told.push(attempt);
             }
             assert!(stuck.is_waiting("loop", now) && !stuck.is_waiting("board", now));

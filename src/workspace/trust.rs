@@ -81,6 +81,9 @@ impl Workspace {
             Err(WorkspaceError::Git(error)) => return refused(chain(&error)),
             Err(error) => return Err(error),
         }
+        if let Err(error) = self.hands.trust_programs() {
+            return refused(format!("the programs of gates cannot be trusted: {error}"));
+        }
         if let Some((bytes, config)) = own {
             match self.keep_settings(command, &bytes, config)? {
                 Ok(text) => said.push(text),
@@ -170,7 +173,7 @@ impl Workspace {
     ) -> Result<Result<String, String>, WorkspaceError> {
         let digest = Digest::of(bytes);
         let trusted = self.hands.places.trusted();
-        let kept = std::fs::create_dir_all(&trusted).map_err(|error| error.to_string());
+        let kept = crate::store::private_dir(&trusted).map_err(|error| error.to_string());
         let kept = kept.and_then(|()| {
             write_atomic(&trusted.join(OWN_CONFIG), bytes).map_err(|error| chain(&error))
         });

@@ -47,7 +47,8 @@ impl Workspace {
     /// What an earlier opening told is resolved once it is over.
     pub(super) fn recall_told(&mut self) {
         let ours = |record: &Record| {
-            [RULE, stuck::RULE].contains(&record.rule.as_str()) && record.state != State::Resolved
+            [RULE, stuck::RULE, "SE-08", "LP-34"].contains(&record.rule.as_str())
+                && record.state != State::Resolved
         };
         let open = self.hands.outbox.all().into_iter().filter(ours);
         self.watchdog.told = open.map(|record| (record.rule, record.protocol)).collect();
@@ -58,13 +59,8 @@ impl Workspace {
         if self.closed.is_some() || self.draining {
             return false;
         }
-        let stalls: Vec<(String, Option<Stall>)> = self
-            .slots
-            .iter()
-            .map(|slot| (slot.name().to_owned(), self.stall_of(slot, now)))
-            .collect();
         let mut too_long = false;
-        for (protocol, stall) in stalls {
+        for (protocol, stall) in self.stalls(now) {
             let is_over = stall.is_none() && self.stuck.condition(&protocol).is_none();
             if is_over {
                 self.forget_told(&protocol);
@@ -72,12 +68,33 @@ impl Workspace {
             if self.watchdog.look(&protocol, stall.as_ref(), now.ticks)
                 && let Some(stall) = &stall
             {
-                tracing::error!(%protocol, claims = stall.claims, "stalled");
-                self.tell(told(&protocol, stall));
+                self.tell_stalled(&protocol, stall, "For 60 s");
                 too_long = true;
             }
         }
         too_long
+    }
+
+    /// Before a daemon leaves because nothing moves any more: that may be the stall itself, and nobody would wait 60 s for it.
+    pub(super) fn tell_stalls_at_the_end(&self, now: Now) {
+        if self.closed.is_some() {
+            return;
+        }
+        for (protocol, stall) in self.stalls(now) {
+            if let Some(stall) = stall {
+                self.tell_stalled(&protocol, &stall, "When everything else was done,");
+            }
+        }
+    }
+
+    fn stalls(&self, now: Now) -> Vec<(String, Option<Stall>)> {
+        let stall = |slot: &super::Slot| (slot.name().to_owned(), self.stall_of(slot, now));
+        self.slots.iter().map(stall).collect()
+    }
+
+    fn tell_stalled(&self, protocol: &str, stall: &Stall, when: &str) {
+        tracing::error!(%protocol, claims = stall.claims, "stalled");
+        self.tell(told(protocol, stall, when));
     }
 
     fn stall_of(&self, slot: &super::Slot, now: Now) -> Option<Stall> {
@@ -103,7 +120,8 @@ impl Workspace {
     }
 }
 
-fn told(protocol: &str, stall: &Stall) -> Escalation {
+/// `when` begins a sentence.
+fn told(protocol: &str, stall: &Stall, when: &str) -> Escalation {
     Escalation {
         cause: Cause {
             protocol: protocol.to_owned(),
@@ -115,10 +133,10 @@ fn told(protocol: &str, stall: &Stall) -> Escalation {
         holds: false,
         summary: format!("stalled: `{protocol}` claims to be {}", stall.claims),
         what: format!(
-            "`{protocol}` claims to be {}. For 60 s it had no live run, no deadline and no step in flight, so nothing would have moved it. This is a defect of agency.",
+            "`{protocol}` claims to be {}. {when} it had no live run, no deadline and no step in flight, so nothing would have moved it. This is a defect of agency.",
             stall.claims
         ),
-        did: "The repository was opened again from its files and its journal.".to_owned(),
+        did: "The daemon decides again from the files and the journal when it opens the repository the next time, which it does at once unless it ends now.".to_owned(),
         wont: "The daemon changes no protocol file to get out of it.".to_owned(),
         resolve: "agency status (if it stays stalled: agency journal shows the last decisions)"
             .to_owned(),

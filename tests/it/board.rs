@@ -7,14 +7,18 @@ mod fuzz;
 mod guarding;
 mod ids;
 mod importing;
+mod keeping;
+mod languages;
 mod moving;
 mod records;
 pub(crate) mod running;
 mod setup;
 mod shared;
 mod speaking;
+mod spec;
 mod styles;
 pub(crate) mod terminal;
+mod told;
 mod verifying;
 
 use crate::e2e::stage::Stage;

@@ -69,6 +69,36 @@ fn a_flag_that_is_written_after_the_clock_was_set_back_is_good() {
     }
 }
 
+// covers: DM-11, LP-28
+#[test]
+fn a_flag_of_a_later_try_is_good_after_the_clock_was_set_back() {
+    let (mut world, run) = world_with_a_run();
+    world.pass(Duration::from_secs(60));
+    jump(&mut world, -2);
+    world.end_run(&run, Outcome::Crash { how: "exit 3".to_owned() });
+    world.settle().unwrap();
+    world.pass(Duration::from_secs(600));
+    world.settle().unwrap();
+    let next = world.alive().unwrap().spawn.run.clone();
+    world.pass(Duration::from_secs(60));
+    write_flag(&mut world);
+    world.end_run(&next, Outcome::Ok);
+    world.settle().unwrap();
+    assert_eq!(world.log("main").len(), 2, "the transition is made");
+}
+
+// covers: DM-11, LP-06
+#[test]
+fn a_flag_that_was_written_before_the_clock_was_set_back_is_good() {
+    let (mut world, run) = world_with_a_run();
+    world.pass(Duration::from_secs(60));
+    write_flag(&mut world);
+    jump(&mut world, -2);
+    world.end_run(&run, Outcome::Ok);
+    world.settle().unwrap();
+    assert_eq!(world.log("main").len(), 2, "the transition is made");
+}
+
 // covers: LP-28
 #[test]
 fn a_flag_of_before_its_turn_is_refused_when_no_clock_jumped() {

@@ -2,6 +2,10 @@
 
 use crate::e2e::stage::{HONEST, STATE, Stage};
 use crate::scenarios::root;
+use agency::model::{Decision, Now, Ticks, Wake};
+use agency::protocol::Protocol;
+use agency::protocol::ledger::{Ledger, Limits, Place};
+use std::fmt::Write as _;
 use std::fs;
 
 /// A loop without git in the middle of step 1, as version 1 of the journal left it: its third run was alive.
@@ -30,4 +34,23 @@ fn a_journal_of_version_1_goes_on_where_it_was() {
         5,
         "the run whose folder is gone is lost, and its turn is tried again"
     );
+}
+
+/// The ledger's memory at every stage of a session, as the version before `engine` wrote it: preparing, waiting for another try, a run
+/// alive, ended, looked at, being merged, held, at rest. Each line is one decision of a journal.
+// covers: DM-08
+#[test]
+fn the_ledgers_memory_of_before_the_engine_is_read() {
+    let now = Now { wall: "2026-11-18T19:34:49Z".parse().unwrap(), ticks: Ticks(3_071_000) };
+    let mut shown = String::new();
+    for line in fs::read_to_string(root("tests/compat/ledger/memos.jsonl")).unwrap().lines() {
+        let decision: Decision = serde_json::from_str(line).unwrap();
+        let place = Place { repo: "a1b2c3d4".to_owned(), name: "shop".to_owned(), git: true };
+        let mut ledger = Ledger::new(place, Limits::default());
+        ledger.absorb(&Wake::Decided(decision));
+        let condition = ledger.condition(now);
+        let run = condition.run().map_or_else(String::new, |run| format!(" ({})", run.run));
+        writeln!(shown, "{}{run}", ledger.status(now).summary).unwrap();
+    }
+    crate::scenarios::golden("tests/compat/ledger/memos.txt", &shown);
 }

@@ -3,6 +3,8 @@
 mod audit;
 mod beside;
 mod check;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod clock_jump;
 mod commands;
 mod damage;
 pub(crate) mod dashboard;
@@ -14,6 +16,7 @@ mod handoff;
 mod hostile;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod injection;
+mod insiders;
 mod kill;
 mod locks;
 mod looping;
@@ -26,10 +29,13 @@ mod planted;
 mod provider;
 mod readme;
 mod redteam;
+mod sandboxed;
+mod seats;
 mod service;
 mod speaking;
 pub(crate) mod stage;
 mod stranger;
+mod talked_round;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) mod tracer;
 mod trials;

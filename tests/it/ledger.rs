@@ -7,6 +7,7 @@ mod git;
 mod lists;
 mod shapes;
 mod sim;
+mod spec;
 mod writers;
 
 use crate::scenarios::golden;
@@ -89,7 +90,7 @@ pub(super) const FEATURES: &str = r#"{
 /// A whole project by hand: every verb, with what it prints and how it ends.
 const SESSION: &str = include_str!("ledger/session.txt");
 
-// covers: LG-03, LG-05, LG-08, LG-10, LG-11, LG-13
+// covers: LG-03, LG-05, LG-08, LG-10, LG-11, LG-13, LG-16
 #[test]
 fn a_whole_session_prints_what_prompts_in_the_wild_expect() {
     let desk = Desk::new();

@@ -219,7 +219,11 @@ fn codex_says_in_its_message_when_a_limit_ends() {
     else {
         panic!("no reset is known")
     };
-    assert_eq!(until.with_timezone(&chrono::Local).format("%I:%M %p").to_string(), "03:55 AM");
+    // It says 3:55 and no second: the limit is over when that minute is.
+    assert_eq!(
+        until.with_timezone(&chrono::Local).format("%I:%M:%S %p").to_string(),
+        "03:56:00 AM"
+    );
     let mut reader = Reader::new(Profile::Codex);
     let error = r#"{"type":"error","message":"You've hit your usage limit. Try again at Nov 20th, 2026 2:22 AM."}"#;
     reader.feed(Stream::Stdout, error.replace("Try", "try").as_bytes());

@@ -1,132 +1,76 @@
-//! The real agent CLIs through their profiles and a real shim, against a scripted provider on loopback. No key and no
-//! network is used. Without the CLIs (`tests/real-clis/install`, `AGENCY_TEST_CLIS`, else `PATH`) each test says so and ends.
+//! The real agent CLIs through their profiles, against a scripted provider on loopback: no key and no network is used. They are
+//! looked for where `AGENCY_TEST_CLIS` says (`tests/real-clis/install`); a test whose CLI is missing is listed as ignored.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say so and stop")]
 
+#[path = "real_clis/audit.rs"]
 mod audit;
+#[path = "real_clis/home.rs"]
 mod home;
+#[path = "real_clis/night.rs"]
+mod night;
+#[path = "real_clis/profiles.rs"]
+mod profiles;
+#[path = "real_clis/provider.rs"]
 mod provider;
+#[path = "real_clis/room.rs"]
 mod room;
+#[path = "runs/stage.rs"]
+#[expect(dead_code, reason = "shared with the tests of the whole, which use more of it")]
+mod run_stage;
+#[path = "e2e/stage.rs"]
+#[expect(dead_code, reason = "shared with the tests of the whole, which use more of it")]
+mod stage;
+#[path = "real_clis/turn.rs"]
 mod turn;
 
 use agency::config::Profile;
-use agency::run::profile::Access;
-use room::{Case, Room};
+use agency::run::profile::word;
+use libtest_mimic::{Arguments, Trial};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-const RETRY_NEVER: &[(&str, &str)] = &[("CLAUDE_CODE_MAX_RETRIES", "0")];
-const SUBSCRIPTION: &[(&str, &str)] =
-    &[("ANTHROPIC_API_KEY", ""), ("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-fake")];
+const ALL: [Profile; 4] = [Profile::Claude, Profile::Codex, Profile::Gemini, Profile::Aider];
+/// One test at a time: each is given the machine's full attention, so that limits of seconds mean something.
+static TURN: Mutex<()> = Mutex::new(());
 
-fn ok() -> Case {
-    Case { wanted: "ok", ..Case::default() }
-}
-
-fn fail(mode: &'static str, wanted: &'static str) -> Case {
-    Case { mode, wanted, ..Case::default() }
-}
-
-/// It would retry for minutes: our own limit ends it.
-fn endless(mode: &'static str, wanted: &'static str, wall_s: u64) -> Case {
-    Case { mode, wanted, wall_s: Some(wall_s), ..Case::default() }
-}
-
-/// It would retry for minutes: we stop it once its stream has said why.
-fn retrying(mode: &'static str, trouble: &'static str) -> Case {
-    Case { mode, wanted: "stopped", trouble: Some(trouble), ..Case::default() }
-}
-
-fn read_only(wanted: &'static str) -> Case {
-    Case { access: Access::ReadOnly, wanted, ..Case::default() }
-}
-
-// covers: SU-01, SU-05, SU-07
-#[tokio::test]
-async fn claude() {
-    let Some(mut room) = Room::open(Profile::Claude).await else { return };
-    let once = |mode, wanted| Case { env: RETRY_NEVER, ..fail(mode, wanted) };
-    let cases = [
-        ok(),
-        read_only("denied"),
-        once("401", "auth"),
-        once("429", "usage-limit"),
-        fail("usage", "usage-limit"),
-        Case { env: SUBSCRIPTION, ..fail("usage", "usage-limit") },
-        once("500", "crash"),
-        once("refused", "crash"),
-        endless("401", "auth", 15),
-        endless("429", "usage-limit", 15),
-        retrying("500", "overloaded"),
-        retrying("refused", "unreachable"),
+fn main() {
+    let mut trials = vec![
+        profile(Profile::Claude, || wait_for(profiles::claude())),
+        profile(Profile::Codex, || wait_for(profiles::codex())),
+        profile(Profile::Gemini, || wait_for(profiles::gemini())),
+        profile(Profile::Aider, || wait_for(profiles::aider())),
     ];
-    let ends = room.play(&cases).await;
-    let wrote = &ends[0].usage;
-    assert_eq!(wrote.session, Some(room.session().to_string()), "we chose it");
-    let used = (wrote.input_tokens, wrote.output_tokens, wrote.cost_microusd);
-    assert_eq!(used, (Some(2_000), Some(100), Some(8_480)));
-    assert!(format!("{:?}", ends[5].outcome).contains("until: Some"), "{:?}", ends[5].outcome);
-    let again = room.resume(&cases[0], &ends[0]).await;
-    assert_eq!(again.usage, ends[0].usage, "charged once");
+    for cli in ALL {
+        let name = word(cli);
+        trials.push(trial(format!("{name}_plays_a_turn"), &[cli], move || turn::play(cli)));
+        trials.push(trial(format!("{name}_audits"), &[cli], move || audit::play(cli)));
+    }
+    trials.push(trial("a_night_of_every_trouble".to_owned(), &ALL, night::play));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-// covers: SU-01, SU-05, SU-07
-#[tokio::test]
-async fn codex() {
-    let Some(mut room) = Room::open(Profile::Codex).await else { return };
-    let cases = [
-        ok(),
-        // It tells no denial; that the file is missing is all there is to see.
-        read_only("ok"),
-        fail("401", "auth"),
-        fail("429", "usage-limit"),
-        fail("usage", "usage-limit"),
-        fail("500", "crash"),
-        endless("refused", "timeout", 8),
-    ];
-    let ends = room.play(&cases).await;
-    let wrote = &ends[0].usage;
-    let used = (wrote.input_tokens, wrote.output_tokens, wrote.cost_microusd);
-    assert_eq!(used, (Some(2_000), Some(100), None));
-    let again = room.resume(&cases[0], &ends[0]).await;
-    assert_eq!(again.usage, ends[0].usage, "the same session, counted once");
+fn profile(cli: Profile, test: impl FnOnce() + Send + 'static) -> Trial {
+    trial(format!("{}_through_its_profile", word(cli)), &[cli], test)
 }
 
-// covers: SU-01, SU-05, SU-07
-#[tokio::test]
-async fn gemini() {
-    let Some(mut room) = Room::open(Profile::Gemini).await else { return };
-    let cases = [
-        ok(),
-        // Its model is offered nothing that writes, so there is nothing to deny.
-        read_only("ok"),
-        fail("401", "auth"),
-        fail("400", "auth"),
-        fail("usage", "usage-limit"),
-        retrying("429", "rate-limited"),
-        retrying("500", "overloaded"),
-        retrying("refused", "unreachable"),
-    ];
-    let ends = room.play(&cases).await;
-    let wrote = &ends[0].usage;
-    assert_eq!(wrote.session, Some(room.session().to_string()), "we chose it");
-    assert_eq!((wrote.input_tokens, wrote.output_tokens), (Some(2_000), Some(100)));
-    let again = room.resume(&cases[0], &ends[0]).await;
-    assert_eq!(again.usage, ends[0].usage, "the same session, counted once");
+/// A test that needs these CLIs; without one of them it is ignored, and its line says why.
+fn trial(name: String, needs: &[Profile], test: impl FnOnce() + Send + 'static) -> Trial {
+    let missing = needs.iter().find_map(|cli| room::missing(*cli));
+    let run = move || {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        test();
+        Ok(())
+    };
+    let trial = Trial::test(format!("real_clis::{name}"), run);
+    trial.with_ignored_flag(missing.is_some()).with_kind(missing.unwrap_or_default())
 }
 
-// covers: SU-01, SU-05, SU-07
-#[tokio::test]
-async fn aider() {
-    let Some(mut room) = Room::open(Profile::Aider).await else { return };
-    let cases = [
-        ok(),
-        fail("401", "auth"),
-        retrying("429", "rate-limited"),
-        retrying("usage", "rate-limited"),
-        retrying("500", "overloaded"),
-        // To it, no answer is a server that is down.
-        retrying("refused", "overloaded"),
-    ];
-    let ends = room.play(&cases).await;
-    let wrote = &ends[0].usage;
-    let used = (wrote.input_tokens, wrote.output_tokens, wrote.cost_microusd);
-    assert_eq!(used, (Some(1_000), Some(50), Some(2_800)));
-    assert!(!room.has_commits(&cases[0]), "commits are ours to make");
+fn wait_for(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(test);
+}
+
+/// A file of the project.
+fn root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }

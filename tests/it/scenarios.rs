@@ -1,4 +1,5 @@
-//! A folder is a test: `before/` and `wake.yaml` in, `decision.txt` and `after/` out. `AGENCY_BLESS=1` rewrites the right side.
+//! A folder is a test: `before/` and `wake.yaml` in, `decision.txt` and `after/` out. `tests/scenarios/README.md` shows how to
+//! add one.
 
 mod board;
 mod codifica;
@@ -49,6 +50,27 @@ pub(crate) fn folders(protocol: &str) -> Vec<PathBuf> {
         fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     folders.sort();
     folders
+}
+
+/// Checks each scenario folder of a protocol whose name contains `AGENCY_SCENARIO`, and names all that fail.
+fn check_each(protocol: &str, check: fn(&Path)) {
+    let wanted = std::env::var("AGENCY_SCENARIO").unwrap_or_default();
+    let chosen = folders(protocol).into_iter().filter(|dir| name_of(dir).contains(&wanted));
+    let fails = |dir: &PathBuf| std::panic::catch_unwind(|| check(dir)).is_err();
+    let failed: Vec<_> = chosen.filter(fails).map(|dir| name_of(&dir).to_owned()).collect();
+    let list = failed.join("\n  ");
+    assert!(failed.is_empty(), "{} scenarios of {protocol} fail:\n  {list}", failed.len());
+}
+
+fn name_of(folder: &Path) -> &str {
+    folder.file_name().unwrap().to_str().unwrap()
+}
+
+/// The protocols that have scenario folders.
+pub(crate) fn protocols() -> Vec<String> {
+    let entries = fs::read_dir(root("tests/scenarios")).unwrap().map(Result::unwrap);
+    let dirs = entries.filter(|entry| entry.file_type().unwrap().is_dir());
+    dirs.map(|entry| entry.file_name().into_string().unwrap()).collect()
 }
 
 pub(crate) fn files_below(dir: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -159,6 +181,8 @@ fn show_query(query: &Query) -> String {
             format!("sides of {}", paths.join(", "))
         }
         Query::Tip { name } => format!("tip {name}"),
+        Query::Branches { name } => format!("branches {name}"),
+        Query::Touched { .. } => "touched".to_owned(),
         Query::Range { .. } => "range".to_owned(),
         Query::Read { tree, path } => format!("read {path} of {tree:?}"),
         Query::Contains { branch, .. } => format!("contains {branch}"),

@@ -31,6 +31,24 @@ fn the_review_loops_matrix_is_the_one_we_reviewed() {
     crate::scenarios::golden("tests/it/tables/review_loop.txt", &matrix);
 }
 
+// covers: SU-05, SU-06
+#[test]
+fn the_steps_of_a_session_are_the_ones_we_reviewed() {
+    use agency::engine::{StageKind, StepKind, TABLE, transition};
+    let (mut matrix, mut taken) = (String::new(), 0);
+    for from in StageKind::ALL {
+        for step in StepKind::ALL {
+            let to = transition(from, step);
+            taken += usize::from(to.is_some());
+            let to = to.map_or("not possible".to_owned(), |to| format!("{to:?}"));
+            let (from, step) = (format!("{from:?}"), format!("{step:?}"));
+            writeln!(matrix, "{from:<8} {step:<9} {to}").unwrap();
+        }
+    }
+    assert_eq!(taken, TABLE.len(), "a row that no combination reaches");
+    crate::scenarios::golden("tests/it/tables/session.txt", &matrix);
+}
+
 // covers: HO-01, HO-02, HO-13
 #[test]
 fn the_handoff_tables_are_the_ones_we_reviewed() {

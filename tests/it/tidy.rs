@@ -1,6 +1,6 @@
 //! The rules of the house that a machine can check: who imports what, how files begin, what the README promises.
 
-use crate::scenarios::{folders, root};
+use crate::scenarios::{folders, protocols, root};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,19 @@ fn sources(below: &str) -> Vec<(PathBuf, String)> {
 /// The sources of the whole program: the root package and its crates.
 fn program() -> Vec<(PathBuf, String)> {
     CRATES.iter().flat_map(|(_, below)| sources(below)).collect()
+}
+
+/// What the program may say: its sources without tests and comments.
+pub(crate) fn texts() -> Vec<(PathBuf, String)> {
+    let plain = |text: &str| -> String {
+        let lines = code(text).lines().filter(|line| {
+            let line = line.trim_start();
+            !line.starts_with("//") || line.starts_with("///")
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let files = program().into_iter().filter(|(path, _)| !is_test(path));
+    files.map(|(path, text)| (path, plain(&text))).collect()
 }
 
 /// Where the crates keep their sources, and what stands before a path in each: `crates/git/src/index.rs` is `git/index.rs`.
@@ -125,8 +138,7 @@ fn no_test_is_switched_off() {
 
 #[test]
 fn every_scenario_is_complete_and_numbered_in_order() {
-    for protocol in fs::read_dir(root("tests/scenarios")).unwrap() {
-        let protocol = protocol.unwrap().file_name().into_string().unwrap();
+    for protocol in protocols() {
         for (at, folder) in folders(&protocol).iter().enumerate() {
             let name = folder.file_name().unwrap().to_str().unwrap();
             assert!(name.starts_with(&format!("{:03}-", at + 1)), "{name} is out of order");
@@ -167,9 +179,9 @@ fn ids(text: &str) -> impl Iterator<Item = &str> {
 fn every_rule_that_a_test_names_can_be_explained_and_every_rule_has_a_test() {
     let mut named: BTreeSet<String> = BTreeSet::new();
     let texts = program().into_iter().chain(sources("tests/it")).map(|(_, text)| text);
-    let wakes = fs::read_dir(root("tests/scenarios")).unwrap().flat_map(|protocol| {
-        let folders = folders(protocol.unwrap().file_name().to_str().unwrap());
-        folders.into_iter().map(|dir| fs::read_to_string(dir.join("wake.yaml")).unwrap())
+    let wakes = protocols().into_iter().flat_map(|protocol| {
+        let folders = folders(&protocol).into_iter();
+        folders.map(|dir| fs::read_to_string(dir.join("wake.yaml")).unwrap())
     });
     for text in texts.chain(wakes) {
         let lines = text.lines().filter_map(|line| line.split_once("covers:"));

@@ -82,6 +82,8 @@ pub(crate) struct World {
     /// The owner commits once more, between our next plan and its commit.
     pub(crate) owner_is_faster: bool,
     pub(crate) worktrees: BTreeMap<String, Worktree>,
+    /// How often a file was written, by its tree and path: what a file system's stamps tell.
+    written: BTreeMap<(String, String), u64>,
     /// Bytes by digest, for what is merged, compared or read from a commit.
     pub(crate) blobs: BTreeMap<Digest, Vec<u8>>,
     /// Something was planted: git answers so many more times, then it is held with these words.
@@ -121,6 +123,7 @@ impl World {
             git: true,
             owner_is_faster: false,
             worktrees: BTreeMap::new(),
+            written: BTreeMap::new(),
             blobs: BTreeMap::new(),
             planted: None,
             trees: BTreeMap::new(),
@@ -139,6 +142,8 @@ impl World {
     pub(crate) fn write(&mut self, path: &str, bytes: impl Into<Vec<u8>>) {
         let bytes = bytes.into();
         self.keep_bytes(&bytes);
+        let name = format!("{:?}", TreeRef::Main);
+        *self.written.entry((name, path.to_owned())).or_default() += 1;
         let entry = Entry::File { bytes, written: self.now.wall };
         self.files.insert(RelPath::new(path).unwrap(), entry);
     }
@@ -226,6 +231,8 @@ impl World {
     pub(crate) fn write_in(&mut self, worktree: &str, path: &str, bytes: impl Into<Vec<u8>>) {
         let bytes = bytes.into();
         self.keep_bytes(&bytes);
+        let name = format!("{:?}", TreeRef::Worktree(worktree.to_owned()));
+        *self.written.entry((name, path.to_owned())).or_default() += 1;
         let tree = self.worktrees.get_mut(worktree).expect("the worktree was made");
         tree.files.insert(RelPath::new(path).unwrap(), bytes);
     }
@@ -658,7 +665,7 @@ impl World {
     fn amend(&mut self, path: &RelPath, fields: &[Field]) -> Result<(), String> {
         let old = self.bytes(path.as_str()).unwrap_or(b"{}");
         let mut value: serde_json::Value =
-            serde_json::from_slice(old).map_err(|error| error.to_string())?;
+            serde_json::from_slice(without_bom(old)).map_err(|error| error.to_string())?;
         for field in fields {
             let (last, way) = field.at.split_last().unwrap();
             let mut at = &mut value;
@@ -807,6 +814,20 @@ impl World {
                 let branch = name.strip_prefix("refs/heads/").unwrap_or(name);
                 Fact::Tip(self.heads.get(branch).cloned())
             }
+            Query::Branches { name } => {
+                let tip = |tip: &CommitId| BranchTip { branch: name.clone(), tip: tip.clone() };
+                Fact::Branches(self.heads.get(name).map(tip).into_iter().collect())
+            }
+            Query::Touched { from, to } => {
+                let tree = |id: &CommitId| self.commits.get(id).map(|commit| commit.tree.clone());
+                let mut paths = BTreeSet::new();
+                for commit in self.range(Some(from), to) {
+                    let parent = commit.parents.first().and_then(tree).unwrap_or_default();
+                    let changes = diff(&parent, &tree(&commit.id).unwrap_or_default());
+                    paths.extend(changes.into_iter().map(|change| change.path));
+                }
+                Fact::Paths(paths.into_iter().collect())
+            }
             Query::Digest { path } => Fact::Digest(self.bytes(path.as_str()).map(Digest::of)),
             Query::Range { from, to } => Fact::Commits(self.range(from.as_ref(), to)),
             Query::Read { tree, path } => Fact::File(self.read(tree, path).map(Bytes)),
@@ -839,6 +860,32 @@ impl World {
                     after: bytes(&self.trees[to], path),
                 };
                 Fact::Sides(paths.iter().map(side).collect())
+            }
+            other => self.answer_of_names(other),
+        }
+    }
+
+    fn answer_of_names(&self, query: &Query) -> Fact {
+        match query {
+            Query::Named { commit, names } => {
+                let tree = self.commits.get(commit).map(|commit| commit.tree.clone());
+                let paths = tree.unwrap_or_default().into_keys();
+                let wanted = |path: &RelPath| {
+                    let name = path.file_name();
+                    names.iter().any(|wanted| match wanted.strip_prefix('*') {
+                        Some(ending) => name.ends_with(ending),
+                        None => name == wanted,
+                    })
+                };
+                let near = |path: &RelPath| path.as_str().matches('/').count() < 3;
+                Fact::Paths(paths.filter(|path| wanted(path) && near(path)).collect())
+            }
+            Query::Stamp { tree, path } => {
+                let written = self.written.get(&(format!("{tree:?}"), path.to_string()));
+                let bytes = self.read(tree, path);
+                Fact::Digest(bytes.map(|bytes| {
+                    Digest::of(format!("{written:?} {}", Digest::of(&bytes)).as_bytes())
+                }))
             }
             other => Fact::Unknown(format!("{other:?}")),
         }

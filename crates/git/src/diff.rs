@@ -2,7 +2,8 @@
 
 use super::tree::File;
 use super::{Call, GitError, Repo, names};
-use agency_protocols::model::{Change, RelPath, TreeId};
+use agency_protocols::model::{Change, CommitId, RelPath, TreeId};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// A path that holds something else, or nothing, on one of two sides.
@@ -54,6 +55,21 @@ impl Repo {
             Err(GitError::TooMuch { .. }) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Every file that a commit changed which `to` has and `from` has not, also where a later commit undid it. A merge counts with
+    /// what differs from all its parents; what it brought in counts with the commits that it brought in.
+    pub async fn touched(&self, from: &CommitId, to: &CommitId) -> Result<Vec<RelPath>, GitError> {
+        let call = Call::local("log")
+            .args(["-z", "--name-only", "--format=", "--diff-merges=combined", "--no-renames"])
+            .args(["--no-ext-diff", "--ignore-submodules=none", "--no-show-signature", "--root"])
+            .arg(names::object(to.as_str())?)
+            .arg(format!("^{}", names::object(from.as_str())?))
+            .arg("--");
+        let output = self.git(call).await?.stdout;
+        let paths = output.split(|&byte| byte == 0).filter(|path| !path.is_empty());
+        let paths: BTreeSet<RelPath> = paths.map(names::rel_path).collect::<Result<_, _>>()?;
+        Ok(paths.into_iter().collect())
     }
 
     /// From a tree or commit to what an index file holds.

@@ -67,3 +67,18 @@ pub(super) fn clipped(bytes: &[u8]) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("hint:")).collect();
     lines.join("\n").trim().chars().take(600).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::clipped;
+
+    // covers: CD-23
+    #[test]
+    fn the_reason_is_gits_error_and_never_its_hint() {
+        let said = b"hint: Support for <GIT_DIR>/info/grafts is deprecated\nhint: and will be removed\n\
+            ! [rejected] main -> main (fetch first)\nhint: Updates were rejected\nerror: failed to push some refs\n";
+        let reason = "! [rejected] main -> main (fetch first)\nerror: failed to push some refs";
+        assert_eq!(clipped(said), reason);
+        assert_eq!(clipped(b"hint: only a hint\n"), "");
+    }
+}

@@ -5,6 +5,7 @@
 mod branch;
 mod checkout;
 mod child;
+mod clean_tree;
 mod command;
 mod commit;
 mod diff;
@@ -15,6 +16,7 @@ mod guard;
 mod history;
 mod ignored;
 mod index;
+mod listing;
 mod merge;
 mod names;
 mod objects;
@@ -25,6 +27,7 @@ mod publish;
 mod push;
 mod recent;
 mod refs;
+mod sandbox;
 mod scan;
 mod snapshot;
 mod stage;
@@ -36,6 +39,7 @@ mod tree;
 mod verdicts;
 mod worktree;
 
+pub use clean_tree::SETUP_MARK;
 pub use command::Options;
 pub use commit::Committed;
 pub use error::GitError;
@@ -45,6 +49,7 @@ pub use peek::{Peeked, peek};
 pub use publish::{Author, Blob, Fetched, Touching};
 pub use push::Pushed;
 pub use refs::RefMoved;
+pub use sandbox::GitWrites;
 
 use command::{Call, Git, Output};
 use guard::Guard;
@@ -185,6 +190,18 @@ impl Repo {
     /// What all work trees of the repository share.
     pub fn common_dir(&self) -> &Path {
         &self.0.common_dir
+    }
+
+    /// The git folders that a commit in this work tree writes to. A linked tree is looked up among the repository's own, since an
+    /// agent can rewrite the tree's `.git` file.
+    pub fn dirs_of(&self, tree: &Path) -> Vec<PathBuf> {
+        let leads_here = |admin: &Path| {
+            let text = std::fs::read_to_string(admin.join("gitdir")).unwrap_or_default();
+            Path::new(text.trim_end()) == tree.join(".git")
+        };
+        let admins = std::fs::read_dir(self.0.common_dir.join("worktrees")).into_iter().flatten();
+        let own = admins.flatten().map(|admin| admin.path()).find(|admin| leads_here(admin));
+        std::iter::once(self.0.common_dir.clone()).chain(own).collect()
     }
 
     /// The folder for our own files of this repository, made if need be.

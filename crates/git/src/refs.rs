@@ -2,7 +2,7 @@
 //! Outside `refs/agency/` it moves only the ref that it is told to move.
 
 use super::{Call, GitError, Repo, error::clipped, names};
-use agency_protocols::model::{CommitId, Digest, TreeId};
+use agency_protocols::model::{BranchTip, CommitId, Digest, TreeId};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -51,6 +51,25 @@ impl Repo {
             Found::Absent => Ok(None),
             Found::Odd => self.ask_commit(name).await,
         }
+    }
+
+    /// The local branch of this name, then the branches of that name as the remotes had them when they were fetched last.
+    pub async fn branches(&self, name: &str) -> Result<Vec<BranchTip>, GitError> {
+        let local = names::branch_ref(name)?;
+        let call =
+            Call::local("for-each-ref").arg("--format=%(objecttype) %(objectname) %(refname)");
+        let call = call.arg(&local).arg(format!("refs/remotes/*/{name}"));
+        let output = self.git(call).await?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let tip = |line: &str| {
+            let (id, found) = line.strip_prefix("commit ")?.split_once(' ')?;
+            let remote = found
+                .strip_prefix("refs/remotes/")
+                .filter(|short| short.split_once('/').is_some_and(|(_, rest)| rest == name));
+            let branch = if found == local { Some(name) } else { remote }?;
+            Some(BranchTip { branch: branch.to_owned(), tip: CommitId::new(id) })
+        };
+        Ok(text.lines().filter_map(tip).collect())
     }
 
     /// Creates, moves or deletes a ref that is where the caller thinks it is. Doing it again changes nothing more.

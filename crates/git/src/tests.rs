@@ -9,7 +9,9 @@ mod pinned;
 mod plain;
 mod planted;
 mod push;
+mod ranges;
 mod recent;
+mod sandbox;
 mod snapshot;
 
 use super::{Options, Repo};

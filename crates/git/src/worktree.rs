@@ -5,6 +5,7 @@ use super::{Call, GitError, Repo, names};
 use agency_protocols::model::CommitId;
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 /// A path in a small file of git's.
@@ -26,7 +27,7 @@ impl Repo {
         }
         self.forget_half_made(dir).await?;
         if let Some(parent) = dir.parent() {
-            fs::create_dir_all(parent).map_err(|source| GitError::io("make", parent, source))?;
+            private_dir(parent).map_err(|source| GitError::io("make", parent, source))?;
         }
         if self.tip(branch).await?.is_none() {
             let line = format!("create {name} {base}\n");
@@ -50,7 +51,7 @@ impl Repo {
     }
 
     /// The folder under `.git/worktrees/` that is about `dir`.
-    fn worktree_git_dir(&self, dir: &Path) -> Option<PathBuf> {
+    pub(super) fn worktree_git_dir(&self, dir: &Path) -> Option<PathBuf> {
         let dot_git = dir.join(".git");
         self.worktree_dirs().into_iter().find(|git_dir| {
             let link = read_text(&git_dir.join("gitdir"), LINK_MAX);
@@ -64,7 +65,7 @@ impl Repo {
     }
 
     /// Nobody has worked in one that never became whole.
-    async fn forget_half_made(&self, dir: &Path) -> Result<(), GitError> {
+    pub(super) async fn forget_half_made(&self, dir: &Path) -> Result<(), GitError> {
         if self.worktree_git_dir(dir).is_some() {
             let call = Call::local("worktree").args(["remove", "--force", "--force", "--"]);
             self.git(call.arg(dir).fine(&[0, 128])).await?;
@@ -76,7 +77,7 @@ impl Repo {
     }
 
     /// Only a tree that has submodules pays for them.
-    async fn add_submodules(&self) -> Result<(), GitError> {
+    pub(super) async fn add_submodules(&self) -> Result<(), GitError> {
         if !self.0.root.join(".gitmodules").exists() {
             return Ok(());
         }
@@ -102,6 +103,11 @@ impl Repo {
         let place = link.map(|link| PathBuf::from(link.trim_end().trim_end_matches("/.git")));
         Some(place.unwrap_or(other))
     }
+}
+
+/// Worktrees of ours lie in our state, which only its owner enters.
+pub(super) fn private_dir(dir: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
 fn remove_all(dir: &Path) -> Result<(), GitError> {

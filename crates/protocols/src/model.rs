@@ -24,13 +24,13 @@ pub mod yaml;
 pub use condition::{Activity, Condition, LiveRun, Stall, Wait, Work, clock_time, stalled};
 pub use decision::{Builder, Decision, Keyed, Memo};
 pub use effect::{
-    Access, Answer, CommandLine, Effect, Event, Field, MergeStyle, NewWorktree, Query, Spawn,
-    TreeRef,
+    Access, Answer, CHECKS_TREE, CleanState, CleanTree, CommandLine, Effect, Event, Field,
+    MergeStyle, NewWorktree, Query, Spawn, TreeRef,
 };
 pub use escalation::{Cause, Escalation, Severity};
 pub use facts::{
-    Busy, Change, Checkout, CommitSeen, Fact, FileSeen, FileState, PlannedCommit, Snapshot, Touch,
-    Touched, Unreadable, WholeFile,
+    BranchTip, Busy, Change, Checkout, CommitSeen, Fact, FileSeen, FileState, PlannedCommit,
+    Snapshot, Touch, Touched, Unreadable, WholeFile,
 };
 pub use fate::{Fate, Outage, Park, Runner, fate};
 pub use ids::{
@@ -39,9 +39,9 @@ pub use ids::{
 pub use interest::{Interest, Shape, WatchedFile, WatchedTree};
 pub use rejection::Rejection;
 pub use table::{Lookup, lookup};
-pub use text::{BOM, Bytes, clip, fence, other_encoding, without_bom};
-pub use time::{Deadline, Moment, Now, Ticks, Timestamp};
+pub use text::{BOM, Bytes, clip, counted, fence, other_encoding, without_bom};
+pub use time::{ClockWatch, Deadline, Moment, Now, Ticks, Timestamp};
 pub use wake::{
     Command, Failure, FailureKind, Outcome, RunEnd, RunEvent, SAID_MAX, Usage, Verb, Wake,
 };
-pub use weakened::{Sides, to_compare, weakened};
+pub use weakened::{SHADOWS, Sides, further, to_compare, weakened};

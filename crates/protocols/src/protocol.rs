@@ -8,7 +8,7 @@ pub mod handoff;
 pub mod ledger;
 pub mod review_loop;
 
-use crate::model::{Condition, Decision, Interest, Now, Wake};
+use crate::model::{Condition, Decision, Interest, Now, RelPath, Seat, Wake};
 use serde_json::Value;
 
 /// One protocol in one repository. The index inside is derived: journal and files rebuild it at any time.
@@ -27,6 +27,12 @@ pub trait Protocol: Send {
         true
     }
 
+    /// Files of its trees that it wrote, by the journal, and has not seen since. A file that was taken away while no process
+    /// looked is told to it as gone.
+    fn assumed(&self) -> Vec<RelPath> {
+        Vec::new()
+    }
+
     /// Takes in one wake and updates the index. O(change).
     fn absorb(&mut self, wake: &Wake);
 
@@ -39,6 +45,12 @@ pub trait Protocol: Send {
 
     /// The owner's command lines by which the work of an agent is checked. An agent may run them without asking (SU-12).
     fn commands(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The seats that it will start an agent for as things stand, each with its role: a program that is not there is told before
+    /// the first start (SU-11).
+    fn seats(&self) -> Vec<(Seat, &'static str)> {
         Vec::new()
     }
 

@@ -43,6 +43,11 @@ pub fn marked_trees() -> Vec<(&'static str, WatchedTree)> {
     vec![(handoff::NAME, messages)]
 }
 
+/// Agents of this protocol work in worktrees and, by our own command, change files of the owner's tree: Codifica's state files.
+pub fn edits_main_tree(protocol: &str) -> bool {
+    protocol == codifica::NAME
+}
+
 /// The protocol that this file shows, if any. A byte-order mark hides none: its protocol must come to work to refuse the file.
 pub fn protocol_of(path: &RelPath, bytes: &[u8]) -> Option<&'static str> {
     let bytes = without_bom(bytes);

@@ -4,8 +4,9 @@ use crate::exit::ExitRecord;
 use crate::run_file::RunFile;
 use crate::tree::ProcessId;
 use crate::usage::UsageFile;
+use agency_host::clock::wall;
 use agency_host::read::open_plain;
-use agency_protocols::model::{SAID_MAX, Timestamp};
+use agency_protocols::model::{Digest, SAID_MAX, Timestamp};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -37,6 +38,12 @@ const ALIVE: &str = "alive";
 
 /// How it ended.
 pub const EXIT: &str = "exit.json";
+
+/// What its output said.
+pub const USAGE: &str = "usage.json";
+
+/// Files of the owner's tools that it changed.
+pub const CHANGED: &str = "changed.json";
 
 /// The mark of a run whose end is known for good.
 pub const SEEN: &str = "seen";
@@ -122,7 +129,11 @@ impl Folder {
 
     /// What its output said, as far as the daemon has read it.
     pub fn usage(&self) -> Option<UsageFile> {
-        self.read("usage.json").ok()
+        self.read(USAGE).ok()
+    }
+
+    pub fn changed(&self) -> Vec<String> {
+        self.read(CHANGED).unwrap_or_default()
     }
 
     /// The last message of a run that could not write, once it has ended.
@@ -211,6 +222,28 @@ impl Folder {
         self.publish(name, &json(value)?)
     }
 
+    /// As [`Self::publish_json_lazily`]; the digest of what was written.
+    pub fn publish_record(&self, record: &ExitRecord) -> io::Result<Digest> {
+        let bytes = json(record)?;
+        self.publish(EXIT, &bytes)?;
+        Ok(Digest::of(&bytes))
+    }
+
+    /// The digest of the record that is there.
+    pub fn record_digest(&self) -> Option<Digest> {
+        let mut bytes = Vec::with_capacity(JSON_USUAL);
+        let file = open_plain(&self.0.join(EXIT)).ok()?;
+        file.take(JSON_MAX).read_to_end(&mut bytes).ok()?;
+        Some(Digest::of(&bytes))
+    }
+
+    /// A file that is not what its writer left: kept under another name, so that it counts for nothing.
+    pub fn set_aside(&self, name: &str) -> io::Result<PathBuf> {
+        let path = self.0.join(format!("forged-{}-{name}", wall().timestamp_millis()));
+        std::fs::rename(self.0.join(name), &path)?;
+        Ok(path)
+    }
+
     /// As [`Self::publish_json_lazily`].
     pub fn publish(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let temporary = self.0.join(temporary(name));
@@ -225,7 +258,7 @@ impl Folder {
 
     /// What tells how it ended and what it cost.
     pub fn records(&self) -> [PathBuf; 2] {
-        [EXIT, "usage.json"].map(|name| self.0.join(name))
+        [EXIT, USAGE].map(|name| self.0.join(name))
     }
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {

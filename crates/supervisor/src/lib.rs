@@ -14,6 +14,8 @@ pub mod logs;
 pub mod lost_run;
 pub mod order;
 pub mod run_file;
+pub mod run_name;
+pub mod sandbox;
 pub mod shim;
 mod signals;
 mod stream;

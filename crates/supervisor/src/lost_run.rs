@@ -19,6 +19,8 @@ pub enum Trouble {
     Dead,
     /// The lock is held, but nobody beats.
     Stuck,
+    /// The lock is held, and a record was there that its holder did not write.
+    Forged,
 }
 
 impl Trouble {
@@ -26,6 +28,7 @@ impl Trouble {
         match self {
             Self::Dead => "its supervisor died, or the machine did",
             Self::Stuck => "its supervisor hung and was ended",
+            Self::Forged => "its record was forged, so it was ended",
         }
     }
 }
@@ -45,7 +48,7 @@ pub fn attempt(folder: &Folder, trouble: Trouble) -> Attempt {
     let lock = match (folder.try_lock(), trouble) {
         (Ok(Some(lock)), _) => lock,
         (Ok(None), Trouble::Dead) => return Attempt::Alive,
-        (Ok(None), Trouble::Stuck) => {
+        (Ok(None), Trouble::Stuck | Trouble::Forged) => {
             members.end();
             return Attempt::Again;
         }

@@ -1,12 +1,14 @@
 //! `run.json`: the intent of a run, as the daemon writes it and the shim reads it. It starts nothing.
 
+use crate::sandbox::Plan;
 use agency_protocols::model::{Access, RunId, Seat, Timestamp, Usage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The version of the folder's format that this program writes, and the newest that it reads.
-pub const VERSION: u32 = 1;
+/// The version of the folder's format that this program writes, and the newest that it reads. Since version 2 a run may have
+/// a sandbox: a shim that does not know it must not start the run.
+pub const VERSION: u32 = 2;
 
 /// `run.json`: the intent, written before the shim is started. It holds the names of the environment, never a value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +29,8 @@ pub struct RunFile {
     pub phase: String,
     pub why: String,
     pub prompt_file: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Stdin::is_nothing")]
+    pub stdin: Stdin,
     pub intended_at: Timestamp,
     /// A command line of the owner's, and no agent.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -56,6 +60,26 @@ pub struct RunFile {
     /// The same by model, where the owner configured none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prices: BTreeMap<String, (f64, f64)>,
+    /// What keeps the run in; `None`: nothing does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Plan>,
+}
+
+/// What a run reads from its standard input, which is never an open pipe: some CLIs wait for its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stdin {
+    #[default]
+    Nothing,
+    /// The prompt, so that no list of processes shows it.
+    Prompt,
+}
+
+impl Stdin {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    fn is_nothing(&self) -> bool {
+        *self == Self::Nothing
+    }
 }
 
 /// Bounds of one run. Seconds count on the boot clock, suspend included.
@@ -102,5 +126,6 @@ mod tests {
             "prompt_file":null,"intended_at":"2026-01-01T00:00:00Z"}"#;
         let run: RunFile = serde_json::from_str(text).unwrap();
         assert_eq!((run.profile, run.resume, run.before), (None, None, None));
+        assert_eq!(run.sandbox, None);
     }
 }

@@ -1,6 +1,7 @@
 //! `agency shim FOLDER` (or `-`, for a spare one): the small process that keeps one run and outlives the daemon. It knows no protocol and no agent.
 //!
-//! It holds the run's lock for its whole life, starts the child with exactly its own environment, and leaves `exit.json`.
+//! It holds the run's lock for its whole life, starts the child with exactly its own environment and inside its sandbox, and
+//! leaves `exit.json`.
 
 use super::supervise::{End, Supervisor};
 use crate::beat::Beat;
@@ -8,7 +9,9 @@ use crate::cgroup::Cgroup;
 use crate::exit::{ExitRecord, How};
 use crate::folder::{Alive, EXIT, Folder, Lock};
 use crate::order;
-use crate::run_file::{RunFile, VERSION};
+use crate::run_file::{RunFile, Stdin, VERSION};
+use crate::run_name;
+use crate::sandbox::{self, Temp};
 use crate::signals::Signals;
 use crate::tree::ProcessId;
 use agency_host::clock::{boot_id, boottime, wall};
@@ -85,6 +88,7 @@ pub fn main(duty: Duty) -> ExitCode {
 fn wait(ready: Ready) -> io::Result<()> {
     order::rehearse(&ready.alive);
     let Some(order) = order::wait(&ready.signals) else { return Ok(()) };
+    run_name::carry(&order.folder);
     let kept = enter(&order.folder)
         .and_then(|()| keep(&Folder::new(order.folder), Some(&order.env), ready));
     let_go();
@@ -117,17 +121,22 @@ fn keep(folder: &Folder, env: Option<&Environment>, ready: Ready) -> io::Result<
     let Ready { signals, mut alive } = ready;
     alive.at = wall();
     lock.write(&alive)?;
+    let mut temp = None;
     let record = match readable(folder) {
         Ok(run) => {
             let mut beat = Beat::new(lock.beat()?, Duration::from_millis(run.beat_ms));
             let group = run.cgroup.clone().map(Cgroup::at);
             let child = || match &group {
-                Some(group) => group.around(|| start(&run, env)),
-                None => start(&run, env),
+                Some(group) => group.around(|| start(&run, env, &mut temp)),
+                None => start(&run, env, &mut temp),
             };
             let record =
                 run_to_its_end(folder, &run, child, signals, &mut beat, &mut alive, &lock)?;
-            return leave(folder, &record, || beat.if_due());
+            let left = leave(folder, &record, || beat.if_due());
+            // The end of the run is known before its temporary files are removed, which may take a while.
+            drop(lock);
+            drop(temp);
+            return left;
         }
         Err(why) => ExitRecord::new(How::FailedToStart(why), wall()),
     };
@@ -191,9 +200,11 @@ fn run_to_its_end(
 
 type Environment = [(String, String)];
 
-fn start(run: &RunFile, env: Option<&Environment>) -> Result<Child, How> {
+/// `temp` keeps the run's folder for temporary files, if it gets one.
+fn start(run: &RunFile, env: Option<&Environment>, temp: &mut Option<Temp>) -> Result<Child, How> {
     let empty = || How::FailedToStart("the command is empty".to_owned());
     let (program, args) = run.argv.split_first().ok_or_else(empty)?;
+    let input = input_of(run).map_err(How::FailedToStart)?;
     let mut command = Command::new(program);
     if let Some(env) = env {
         command.env_clear().envs(env.iter().map(|(name, value)| (name, value)));
@@ -201,15 +212,38 @@ fn start(run: &RunFile, env: Option<&Environment>) -> Result<Child, How> {
     command
         .args(args)
         .current_dir(&run.dir)
-        .stdin(Stdio::null())
+        .stdin(input)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .map_err(|cause| match cause.kind() {
-            io::ErrorKind::NotFound if run.dir.is_dir() => How::NotFound(program.clone()),
-            _ => How::FailedToStart(format!("`{program}` in `{}`: {cause}", run.dir.display())),
-        })
+        .process_group(0);
+    spawn(run, &mut command, temp)?.map_err(|cause| match cause.kind() {
+        io::ErrorKind::NotFound if run.dir.is_dir() => How::NotFound(program.clone()),
+        _ => How::FailedToStart(format!("`{program}` in `{}`: {cause}", run.dir.display())),
+    })
+}
+
+/// Inside the run's sandbox, if it has one. Without its sandbox such a run is never started.
+fn spawn(
+    run: &RunFile,
+    command: &mut Command,
+    temp: &mut Option<Temp>,
+) -> Result<io::Result<Child>, How> {
+    let Some(plan) = &run.sandbox else { return Ok(command.spawn()) };
+    let spawned =
+        Temp::make(plan).and_then(|made| sandbox::spawn(plan, temp.insert(made), command));
+    spawned.map_err(|error| {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        How::FailedToStart(format!("no sandbox: {error}{}", cause.unwrap_or_default()))
+    })
+}
+
+fn input_of(run: &RunFile) -> Result<Stdio, String> {
+    match (run.stdin, &run.prompt_file) {
+        (Stdin::Prompt, Some(path)) => File::open(path)
+            .map(Stdio::from)
+            .map_err(|cause| format!("`{}` cannot be read: {cause}", path.display())),
+        (Stdin::Prompt, None) | (Stdin::Nothing, _) => Ok(Stdio::null()),
+    }
 }
 
 fn record_of(end: End) -> ExitRecord {
@@ -232,11 +266,19 @@ fn record_of(end: End) -> ExitRecord {
 /// An unwritten record makes the run lost, so it is worth waiting for.
 fn leave(folder: &Folder, record: &ExitRecord, mut meanwhile: impl FnMut()) -> io::Result<()> {
     for _ in 1..RECORD_TRIES {
-        if folder.publish_json_lazily(EXIT, record).is_ok() {
+        if published(folder, record).is_ok() {
             return Ok(());
         }
         meanwhile();
         std::thread::sleep(RECORD_PAUSE);
     }
-    folder.publish_json_lazily(EXIT, record)
+    published(folder, record)
+}
+
+/// SE-09: the daemon hears from us which record is ours. The pipe is ours alone; the folder may be another process's to write.
+fn published(folder: &Folder, record: &ExitRecord) -> io::Result<()> {
+    let digest = folder.publish_record(record)?;
+    // After the daemon has gone nobody reads it, and the record counts once our lock is free.
+    writeln!(io::stdout(), "{digest}").ok();
+    Ok(())
 }

@@ -19,6 +19,11 @@ impl ProcessId {
         Self { pid, start: stat(pid).map_or(0, |seen| seen.id.start) }
     }
 
+    /// The same, where there is one.
+    pub fn of(pid: i32) -> Option<Self> {
+        stat(pid).filter(|seen| !seen.dead).map(|seen| seen.id)
+    }
+
     /// Dead but unreaped processes do not count.
     pub fn is_there(self) -> bool {
         if cfg!(not(target_os = "linux")) {

@@ -41,14 +41,20 @@ pub(crate) struct Args {
 pub(crate) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
     let place = Place::of(context)?;
     super::setup::refuse_agents()?;
-    let inbox = place.root.join(".kodingx/inbox");
-    let Some(_lock) = FolderLock::acquire(&inbox, WAIT)? else {
-        return Err(Refused("somebody else is making tasks here; try again".to_owned()).into());
+    let moved = {
+        let inbox = place.root.join(".kodingx/inbox");
+        let Some(_lock) = FolderLock::acquire(&inbox, WAIT)? else {
+            let why = "another command is making tasks here; try again";
+            return Err(Refused(why.to_owned()).into());
+        };
+        match (&args.restore, args.older_than) {
+            (Some(id), _) => restore(&place, id)?,
+            (None, days) => archive(&place, days.unwrap_or(0))?,
+        }
     };
-    let moved = match (&args.restore, args.older_than) {
-        (Some(id), _) => restore(&place, id)?,
-        (None, days) => archive(&place, days.unwrap_or(0))?,
-    };
+    if !moved.is_empty() {
+        super::list_anew(context);
+    }
     if args.json {
         show::json(&moved)?;
     } else {
@@ -103,7 +109,10 @@ fn restore(place: &Place, id: &TaskId) -> anyhow::Result<Vec<String>> {
     }
     let moved = move_all(&place.root, FOLDER, ".kodingx", |other| other == id)?;
     if moved.is_empty() {
-        return Err(Refused(format!("{id} is not in the archive")).into());
+        return Err(Refused(format!(
+            "{id} is not in the archive; `agency task list` shows the tasks that are on the board"
+        ))
+        .into());
     }
     Ok(moved)
 }

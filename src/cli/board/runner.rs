@@ -1,7 +1,10 @@
 //! One command line of the owner's as a supervised run of this process: limits, no orphan, its output streamed to stderr.
 
+use super::super::context::Context;
+use crate::config::{Config, Env};
 use crate::model::{Access, RunEvent, RunId, Seat, Spawn, TreeRef};
 use crate::protocol::board::artifact::{NOT_RUN, Ran, TIMED_OUT};
+use crate::run::sandbox::{self, Ours, Subject};
 use crate::run::{Executor as _, Folder, How, Limits, LocalExecutor, RunSpec};
 use std::io::{IsTerminal as _, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -30,6 +33,8 @@ pub(super) struct Runner {
     events: UnboundedReceiver<Box<RunEvent>>,
     limit: Duration,
     terminal: bool,
+    config: Config,
+    ours: Ours,
 }
 
 /// The owner pressed Ctrl-C.
@@ -39,12 +44,19 @@ pub(super) struct Interrupted;
 
 impl Runner {
     /// `runs`: a folder of this call alone, removed with it.
-    pub(super) fn new(root: &Path, runs: PathBuf, limit: Duration) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        context: &Context,
+        root: &Path,
+        runs: PathBuf,
+        limit: Duration,
+    ) -> anyhow::Result<Self> {
         std::fs::create_dir_all(&runs)?;
         let (sender, events) = mpsc::unbounded_channel();
         let executor = LocalExecutor::new(runs.clone(), std::env::current_exe()?, sender);
         let terminal = std::io::stderr().is_terminal();
-        Ok(Self { root: root.to_owned(), runs, executor, events, limit, terminal })
+        let (root, config) = (root.to_owned(), context.config()?);
+        let ours = Ours { state_dir: context.state_dir()?.path().to_owned(), folder: runs.clone() };
+        Ok(Self { root, runs, executor, events, limit, terminal, config, ours })
     }
 
     pub(super) async fn run(&mut self, task: &str, step: &Step<'_>) -> anyhow::Result<Ran> {
@@ -79,6 +91,15 @@ impl Runner {
         Ok(ran(&folder, step.command, begun))
     }
 
+    /// The commands are those of the profile in the repository, so they are kept in like an agent's.
+    fn sandbox(&self, run: &RunId) -> Option<sandbox::Plan> {
+        let (env, folder) = (Env::of_this_process(), self.runs.join(run.as_str()));
+        let access = Access::Write;
+        let (dir, folder) = (&*self.root, &*folder);
+        let subject = Subject { dir, agent: None, profile: None, access, folder, env: &env };
+        sandbox::plan(&self.config, &self.ours, &subject)
+    }
+
     fn spec(&self, run: &RunId, task: &str, command: &str) -> RunSpec {
         let spawn = Spawn {
             run: run.clone(),
@@ -101,6 +122,7 @@ impl Runner {
             protocol: crate::protocol::board::NAME.to_owned(),
             argv: vec!["sh".to_owned(), "-c".to_owned(), command.to_owned()],
             dir: self.root.clone(),
+            stdin: Default::default(),
             env: std::env::vars().filter(|(name, _)| !ours(name)).collect(),
             limits: Limits { silence_s: limit, wall_s: limit, ..Limits::default() },
             profile: None,
@@ -108,6 +130,7 @@ impl Runner {
             model: None,
             price: None,
             prices: Default::default(),
+            sandbox: self.sandbox(run),
         }
     }
 

@@ -1,18 +1,18 @@
 //! `agency init`, `install`, `upgrade` and `migrate`: the board comes into a repository, beside what is there (spec 2 §12, §22).
 
+mod offer;
 mod scribe;
 mod wishes;
 
 use super::super::ask::tell;
 use super::super::context::Context;
 use super::super::exit::{Exit, Misused, Refused};
-use super::{bytes, refused, signals};
+use super::{bytes, hidden, refused, signals, unchecked};
 use crate::model::Verb;
 use crate::protocol::board::manifest::{self, Manifest};
-use crate::protocol::board::profile;
+use crate::protocol::board::profile::{self, Profile};
 use crate::protocol::board::scaffold::{Existing, Part};
 use crate::protocol::board::{NAME, PROTOCOL, state};
-use crate::run::run_around;
 use scribe::{Order, Scribe};
 use std::path::Path;
 use wishes::{Checks, Wishes};
@@ -20,9 +20,12 @@ use wishes::{Checks, Wishes};
 /// Begin a task board here: `.kodingx/` and the rules for your tool
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  agency init --orchestrator cursor --builders claude-code,codex,gemini\n  agency init        (asks, at a terminal)"
+    after_help = "Examples:\n  agency init --orchestrator cursor --builders claude-code,codex,gemini\n  agency init --commit --builders codex\n  agency init        (asks, at a terminal)"
 )]
 pub(crate) struct InitArgs {
+    /// Commit `.kodingx/` and the new rules files, which builders wait for (asked for, at a terminal)
+    #[arg(long)]
+    commit: bool,
     #[command(flatten)]
     wishes: Wishes,
 }
@@ -65,6 +68,10 @@ pub(crate) struct MigrateArgs {
     to: String,
 }
 
+/// Without a check nothing is ever merged (AG-31), which the owner should not learn after the first task is built.
+const NO_CHECKS: &str = "note: no checks were found for this repository, and nothing is merged unchecked. Put the commands that must pass \
+     into `.kodingx/dod/profiles/generic.yml`, commit `.kodingx`, and make tasks with `--dod-profile generic` (AG-31)";
+
 fn part(text: &str) -> Result<Part, String> {
     let words: Vec<&str> = Part::ALL.iter().map(|part| part.word()).collect();
     Part::parse(text).ok_or_else(|| format!("wanted one of {}", words.join(", ")))
@@ -72,13 +79,7 @@ fn part(text: &str) -> Result<Part, String> {
 
 /// SE-04: a board is the owner's to make.
 pub(super) fn refuse_agents() -> anyhow::Result<()> {
-    match run_around(std::process::id()) {
-        Some(run) => {
-            Err(Refused(format!("agents may not do this: we are inside the run `{run}` (SE-04)"))
-                .into())
-        }
-        None => Ok(()),
-    }
+    Ok(crate::cli::escalations::refuse_agents()?)
 }
 
 pub(crate) fn init(context: &Context, args: &InitArgs) -> anyhow::Result<Exit> {
@@ -88,7 +89,20 @@ pub(crate) fn init(context: &Context, args: &InitArgs) -> anyhow::Result<Exit> {
         Some(bytes) => Some(manifest::parse(&bytes).map_err(|problems| refused(&problems))?),
         None => None,
     };
-    begin(context, &root, &args.wishes, old.as_ref(), Existing::Regenerate, &Part::ALL)
+    let made =
+        begin(context, &root, &args.wishes, old.as_ref(), (Existing::Regenerate, &Part::ALL))?;
+    let wish = match (args.commit, made.is_empty()) {
+        (true, _) => offer::Wish::Commit,
+        (false, false) => offer::Wish::Ask,
+        (false, true) => offer::Wish::Tell,
+    };
+    // All of `.kodingx/` belongs to the commit anyway.
+    let new = made
+        .into_iter()
+        .filter(|(path, what)| *what == scribe::NEW && !path.starts_with(".kodingx/"));
+    let new: Vec<String> = new.map(|(path, _)| path).collect();
+    offer::offer(&root, &new, wish)?;
+    Ok(Exit::Fine)
 }
 
 pub(crate) fn install(context: &Context, args: &InstallArgs) -> anyhow::Result<Exit> {
@@ -104,17 +118,19 @@ pub(crate) fn install(context: &Context, args: &InstallArgs) -> anyhow::Result<E
     let old = bytes(&root, manifest::PATH)?.and_then(|bytes| manifest::parse(&bytes).ok());
     let parts: &[Part] = if args.minimal { &[Part::Core] } else { &Part::ALL };
     let existing = if args.force { Existing::Regenerate } else { Existing::Keep };
-    begin(context, &root, &args.wishes, old.as_ref(), existing, parts)
+    begin(context, &root, &args.wishes, old.as_ref(), (existing, parts))?;
+    offer::offer(&root, &[], offer::Wish::Tell)?;
+    Ok(Exit::Fine)
 }
 
+/// Writes the parts, and says what became of which file.
 fn begin(
     context: &Context,
     root: &Path,
     wishes: &Wishes,
     old: Option<&Manifest>,
-    existing: Existing,
-    parts: &[Part],
-) -> anyhow::Result<Exit> {
+    (existing, parts): (Existing, &[Part]),
+) -> anyhow::Result<Vec<(String, &'static str)>> {
     let checks = signals(root, |found| Checks {
         detected: profile::detect(found),
         named: wishes.environment(old).map(|word| profile::detect_as(&word, found)),
@@ -128,8 +144,24 @@ fn begin(
         adapters: parts == Part::ALL,
         ci: wishes.ci,
     };
-    Scribe::carry_out(root, &order)?.tell();
-    tell(context, Verb::Init, Some(NAME), &[])
+    let has_checks = order.profile.is_some();
+    let scribe = Scribe::carry_out(root, &order)?;
+    scribe.tell();
+    name_unchecked(root, checks.profile().filter(|_| parts == Part::ALL));
+    hidden::tell(root, &manifest);
+    tell(context, Verb::Init, Some(NAME), &[])?;
+    if !has_checks {
+        anstream::eprintln!("{NO_CHECKS}");
+    }
+    Ok(scribe.done)
+}
+
+/// AG-42: languages that the profile does not check.
+fn name_unchecked(root: &Path, profile: Option<&Profile>) {
+    let missing = profile.map(|profile| unchecked(root, profile)).unwrap_or_default();
+    for missing in missing {
+        anstream::eprintln!("note: {}; put its checks into the profile", missing.note());
+    }
 }
 
 pub(crate) fn upgrade(context: &Context, args: &UpgradeArgs) -> anyhow::Result<Exit> {
@@ -153,6 +185,8 @@ pub(crate) fn upgrade(context: &Context, args: &UpgradeArgs) -> anyhow::Result<E
         ci: false,
     };
     Scribe::carry_out(&place.root, &order)?.tell();
+    name_unchecked(&place.root, profile.as_ref().filter(|_| parts.contains(&Part::DodProfiles)));
+    hidden::tell(&place.root, &place.manifest);
     Ok(Exit::Fine)
 }
 

@@ -6,8 +6,10 @@ use super::super::exit::{Exit, Refused};
 use super::super::show;
 use super::inspect::Stands;
 use super::{Place, inspect, new, task_id};
+use crate::model::RelPath;
 use crate::protocol::board::names::{TaskId, same_agent};
 use crate::protocol::board::table::Status;
+use crate::protocol::board::task::Task;
 use crate::verbs::TaskVerb;
 use serde_json::{Value, json};
 
@@ -132,14 +134,20 @@ fn list(
         }
         anstream::println!("{table}");
     }
-    for (path, task) in tasks.iter().filter(|(_, task)| stands.status(task) != task.status) {
-        let (said, stands) = (task.status.word(), stands.status(task).word());
-        anstream::eprintln!("{}: `{path}` says {said}; the task is {stands} (AG-11)", task.id);
-    }
+    tasks.iter().for_each(|(path, task)| tell_claim(&stands, path, task));
     for problem in &problems {
         anstream::eprintln!("refused: {problem}");
     }
     Ok(if problems.is_empty() { Exit::Fine } else { Exit::Finding })
+}
+
+/// A file that says another status than the task has.
+fn tell_claim(stands: &Stands, path: &RelPath, task: &Task) {
+    let (said, is) = (task.status, stands.status(task));
+    if said != is {
+        let (said, is) = (said.word(), is.word());
+        anstream::eprintln!("{}: `{path}` says {said}; the task is {is} (AG-11)", task.id);
+    }
 }
 
 fn show_one(context: &Context, id: &TaskId, json: bool) -> anyhow::Result<Exit> {
@@ -157,6 +165,7 @@ fn show_one(context: &Context, id: &TaskId, json: bool) -> anyhow::Result<Exit> 
     let bytes = super::bytes(&place.root, path.as_str())?;
     let Some(bytes) = bytes else { return Err(Refused(format!("`{path}` is gone")).into()) };
     anstream::println!("{path}\n\n{}", show::plain(String::from_utf8_lossy(&bytes).trim_end()));
+    tell_claim(&Stands::read(context)?, &path, &task);
     for (name, value) in &task.refs {
         anstream::println!("ref        {name}: {value}");
     }

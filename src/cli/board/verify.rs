@@ -80,7 +80,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
             }
             None => None,
         };
-        let runner = Runner::new(&place.root, runs, args.timeout)?;
+        let runner = Runner::new(context, &place.root, runs, args.timeout)?;
         anyhow::Ok((look.verify(args, &task, runner).await?, approver))
     })?;
     if !args.json {

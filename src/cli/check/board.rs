@@ -1,11 +1,13 @@
 //! The board's files: is this repository compliant, item by item (spec 2 §19, §23)? The list of items goes to stderr.
 
-use super::super::board::{archive, rules_file};
-use super::{Finding, Look};
+use super::super::board::{archive, hidden, rules_file, signals, unchecked};
+use super::{Finding, Level, Look};
 use crate::model::{Digest, RelPath};
 use crate::protocol::board::adapters::{AIDER_CONFIG, Tool};
 use crate::protocol::board::check::{Files, Journal, check as judge};
+use crate::protocol::board::manifest::{self, Manifest};
 use crate::protocol::board::names::TaskId;
+use crate::protocol::board::profile;
 use crate::protocol::board::state::State;
 use crate::protocol::board::table::Status;
 use crate::protocol::board::{FILE_MAX, NAME};
@@ -45,7 +47,34 @@ pub(super) fn check(look: &Look) -> Vec<Finding> {
         findings
             .extend(item.problems.into_iter().map(|(file, problem)| Finding::new(file, problem)));
     }
+    if let Some(manifest) = files.get(manifest::PATH).and_then(|text| manifest::parse(text).ok()) {
+        findings.extend(languages(look, &manifest, &files));
+        let hidden = hidden::find(&look.root, &manifest);
+        findings
+            .extend(hidden.into_iter().map(|hidden| warning("AG-22", hidden.path, hidden.words)));
+    }
     findings
+}
+
+fn warning(rule: &str, file: String, problem: String) -> Finding {
+    Finding { rule: Some(rule.to_owned()), level: Level::Warning, ..Finding::new(file, problem) }
+}
+
+/// AG-42: what the board's own profile leaves out.
+fn languages(look: &Look, manifest: &Manifest, files: &Files) -> Vec<Finding> {
+    let detected = signals(&look.root, profile::detect);
+    let names = match (manifest.dod_profile.as_str(), &detected) {
+        (profile::AUTO, Some(detected)) => profile::auto_names(detected),
+        (profile::AUTO, None) => Vec::new(),
+        (name, _) => vec![name.to_owned()],
+    };
+    let kept = names.iter().filter_map(|name| profile::path_of(name)).find_map(|path| {
+        let text = files.get(path.as_str())?;
+        profile::parse(text, &path).ok()
+    });
+    let profile = kept.or(detected);
+    let found = profile.map(|profile| unchecked(&look.root, &profile)).unwrap_or_default();
+    found.into_iter().map(|missing| warning("AG-42", missing.file, missing.words)).collect()
 }
 
 /// The board as our journal remembers it; `None` if the journal does not know this board.

@@ -6,12 +6,13 @@ use super::machine::on_path;
 use crate::config::{Config, Profile, Start};
 use crate::model::Access;
 use crate::run::profile::{self, Options};
+use crate::run::sandbox::{Kernel, is_confined};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// A CLI that has not told its version by then is not asked any longer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// All at once: each of them takes a second to say its version.
@@ -82,6 +83,7 @@ pub(super) fn seats(config: &Config) -> Vec<Check> {
                     args: agent.args.clone(),
                     permissions: agent.permissions,
                     allow: config.review_loop.gates.clone(),
+                    sandboxed: is_confined(config, Some(agent), Kernel::here()),
                     ..Options::default()
                 };
                 profile::launch(*profile, &options).argv_template.join(" ")
@@ -94,6 +96,8 @@ pub(super) fn seats(config: &Config) -> Vec<Check> {
 
 fn version(program: &Path) -> Option<String> {
     let mut command = Command::new(program);
+    // Gemini CLI starts itself once more without it, which takes a second longer.
+    command.env("GEMINI_CLI_NO_RELAUNCH", "true");
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let child = command.spawn().ok()?;
     let said = finish(child)?;
@@ -175,7 +179,7 @@ mod tests {
         let yaml = "agents: { codex: { model: m-1, permissions: full } }\n";
         let config = Config::parse(yaml.as_bytes(), &crate::config::Env::default()).unwrap();
         let found: Vec<String> = seats(&config).into_iter().map(|check| check.found).collect();
-        let reviewer = "codex: codex exec --json -s danger-full-access -m m-1 -- {prompt}";
+        let reviewer = "codex: codex exec --json -s danger-full-access -m m-1 -";
         assert!(found.iter().any(|line| line == reviewer), "{found:?}");
     }
 }

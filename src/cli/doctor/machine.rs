@@ -1,7 +1,6 @@
-//! The machine: git, file events, file systems, room, control groups, the clock, and what keeps agents apart from us.
+//! The machine: git, file events, file systems, room, control groups and the clock.
 
 use super::super::context::Context;
-use super::super::isolation::Level;
 use super::Check;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -26,7 +25,6 @@ pub(super) fn checks(context: &Context) -> anyhow::Result<Vec<Check>> {
         room(state.path()),
         groups(),
         clock(),
-        isolation(context),
     ])
 }
 
@@ -142,15 +140,6 @@ fn clock() -> Check {
         check
     } else {
         check.hint("nothing that sets the clock was found (`timedatectl set-ntp true`); a flag is refused when its time is off by more than the limits")
-    }
-}
-
-fn isolation(context: &Context) -> Check {
-    let level = Level::live(&context.env);
-    let check = Check::fine("isolation", level.sentence());
-    match level.advice() {
-        Some(advice) => check.hint(advice),
-        None => check,
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Memory, Repo, Status};
 use crate::cli::board;
 use crate::cli::board::count::Unkept;
 use crate::cli::context::Context;
-use crate::cli::isolation::Level;
+use crate::cli::isolation::{Level, Sandbox};
 use crate::clock;
 use crate::config::Config;
 use crate::daemon::{Frozen, FrozenBy};
@@ -19,12 +19,11 @@ use std::path::Path;
 
 pub(crate) fn gather(context: &Context, memory: &mut Memory) -> anyhow::Result<Status> {
     // A configuration that is wrong must not hide what a daemon with the last good one does.
-    let (channels, problem) = match context.config() {
-        Ok(config) => (escalate::channels(&config, &context.env), None),
-        Err(error) => {
-            (escalate::channels(&Config::default(), &context.env), Some(format!("{error:#}")))
-        }
+    let (config, problem) = match context.config() {
+        Ok(config) => (config, None),
+        Err(error) => (Config::default(), Some(format!("{error:#}"))),
     };
+    let channels = escalate::channels(&config, &context.env);
     let channels = channels.names().into_iter().map(str::to_owned).collect();
     let daemon = DaemonView::look(&context.state_dir()?);
     let wanted = context.named_root();
@@ -56,8 +55,10 @@ pub(crate) fn gather(context: &Context, memory: &mut Memory) -> anyhow::Result<S
         }
     }
     repos.extend(unknown_board(context, &repos));
-    let level = Level::live(&context.env);
-    Ok(Status { daemon, repos, channels, isolation: level.word(), level, problem })
+    let isolation = Level::live(&context.env).word();
+    let kept_in = Sandbox::live(&config);
+    let sandbox = kept_in.view();
+    Ok(Status { daemon, repos, channels, isolation, sandbox, kept_in, problem })
 }
 
 fn repo(known: &Known, today: &mut Today, daemon: &DaemonView) -> Repo {
@@ -82,7 +83,7 @@ fn repo(known: &Known, today: &mut Today, daemon: &DaemonView) -> Repo {
         attended,
         closed: status.closed,
         paused: status.paused,
-        notes: status.notes,
+        notes: status.notes.into_iter().chain(status.missing).collect(),
         protocols: status.protocols,
         runs: look.running,
         cost_today_usd: look.cost_usd,
@@ -177,7 +178,7 @@ fn unknown_board(context: &Context, known: &[Repo]) -> Option<Repo> {
     let counts = board::count::counts(&path, None)?;
     let detail = serde_json::json!({ "counts": counts.tasks, "reports": counts.reports });
     let (name, summary) = (BOARD.to_owned(), counts.words());
-    let why = "this machine does not know it; `agency adopt` takes it over";
+    let why = "agency has not managed this repository here; `agency adopt` takes it over";
     let condition = Condition::held(why, in_repo("agency adopt", &path));
     let condition = ConditionStatus::from(&condition);
     let mut repo = Repo::unknown(path);

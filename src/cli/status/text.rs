@@ -28,7 +28,7 @@ pub(super) fn below(status: &Status) -> String {
     for repo in &status.repos {
         write_repo(&mut text, repo).expect("writing to a String cannot fail");
     }
-    text.push_str(status.level.sentence());
+    text.push_str(&status.kept_in.sentence());
     text.push('\n');
     text
 }

@@ -246,7 +246,9 @@ fn journal(context: &Context, git: &Repo) -> Option<PathBuf> {
 }
 
 pub(super) fn no_contract() -> Refused {
-    Refused(format!("there is no `{FILE}` here, so this repository does not use Codifica (CD-01)"))
+    Refused(format!(
+        "there is no `{FILE}` here, so this repository does not use Codifica (CD-01). To begin, write and commit `{FILE}`, its spec and its state file: README, Codifica"
+    ))
 }
 
 fn main_root(git: &Repo) -> Option<PathBuf> {

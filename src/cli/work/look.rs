@@ -7,7 +7,7 @@ use super::ground::{Ground, no_contract};
 use super::moves::summary;
 use super::survey::{self, Survey};
 use super::who::read_agent;
-use crate::model::clip;
+use crate::model::{clip, counted};
 use crate::protocol::codifica::{self, Finding, Level, Owner, State};
 
 /// All tasks, in file order
@@ -153,9 +153,9 @@ pub(super) fn validate(context: &Context, args: &ValidateArgs) -> anyhow::Result
     report(&findings, args.json)?;
     if let Some(board) = board.filter(|_| findings.is_empty() && !args.json) {
         anstream::println!(
-            "{} tasks in {} files, nothing is wrong",
-            board.len(),
-            board.files.len()
+            "{} in {}, nothing is wrong",
+            counted(board.len(), "task"),
+            counted(board.files.len(), "file")
         );
     }
     Ok(exit(&findings))

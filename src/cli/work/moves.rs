@@ -7,6 +7,7 @@ use super::bring::{Hand, Wish, bring};
 use super::ground::Ground;
 use super::who::Who;
 use crate::clock;
+use crate::model::counted;
 use crate::protocol::codifica::{
     Action, Actor, Board, Refusal, Stamp, State, act, branch, claim_next,
 };
@@ -196,11 +197,14 @@ fn is_stale(board: &Board, id: &str) -> anyhow::Result<()> {
         return Ok(());
     };
     let hours = board.config.rules.stale_claim.as_secs() / 3600;
-    let hours = if hours == 1 { "1 hour".to_owned() } else { format!("{hours} hours") };
+    let idle = match idle.as_secs() {
+        seconds @ 0..60 => counted(seconds, "second"),
+        seconds => counted(seconds / 60, "minute"),
+    };
     Err(Refused(format!(
-        "{id} is not stale: {} was active {} minutes ago, and a claim is stale after {hours} (CD-11)\nhint: `--force` takes it back all the same",
+        "{id} is not stale: {} was active {idle} ago, and a claim is stale after {} (CD-11)\nhint: `--force` takes it back all the same",
         task.owner,
-        idle.as_secs() / 60
+        counted(hours, "hour")
     ))
     .into())
 }

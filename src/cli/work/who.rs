@@ -4,7 +4,7 @@ use super::super::context::Context;
 use super::super::exit::{Misused, Refused};
 use crate::git::Author;
 use crate::protocol::codifica::{Actor, agent_name, is_name};
-use crate::run::{folder_around, run_around};
+use crate::run::{Caller, folder_around, own_caller};
 
 #[derive(clap::Args, Clone)]
 pub(super) struct Who {
@@ -21,14 +21,15 @@ pub(super) struct Who {
 
 impl Who {
     pub(super) fn actor(&self, context: &Context) -> anyhow::Result<Actor> {
-        let around = run_around(std::process::id());
+        let around = own_caller();
         if self.as_human {
             return match around {
-                None => Ok(Actor::Human),
-                Some(run) => Err(Refused(format!(
+                Caller::Outside => Ok(Actor::Human),
+                Caller::Run(run) => Err(Refused(format!(
                     "agents are not human: we are inside the run `{run}` (SE-04)"
                 ))
                 .into()),
+                Caller::Unclear(unclear) => Err(Refused(unclear.sentence()).into()),
             };
         }
         let own = own_name(context);
@@ -44,9 +45,10 @@ impl Who {
         };
         let name = read_agent(name)?;
         match around {
-            None => Ok(Actor::Agent(name)),
-            Some(_) if own.as_ref() == Some(&name) => Ok(Actor::Agent(name)),
-            Some(run) => {
+            Caller::Outside => Ok(Actor::Agent(name)),
+            Caller::Run(_) if own.as_ref() == Some(&name) => Ok(Actor::Agent(name)),
+            Caller::Unclear(unclear) => Err(Refused(unclear.sentence()).into()),
+            Caller::Run(run) => {
                 let own = own.unwrap_or_else(|| "nobody that we know".to_owned());
                 Err(Refused(format!(
                     "`agent:{own}` may not speak for `agent:{name}`: we are inside the run `{run}` (CD-10)"

@@ -45,7 +45,7 @@ impl Shelf {
         channels: &Channels,
         now: Timestamp,
     ) -> Self {
-        if let Err(error) = fs::create_dir_all(sent(&dir)) {
+        if let Err(error) = crate::store::private_dir(&sent(&dir)) {
             tracing::error!(outbox = %dir.display(), error = %error, "cannot make room for deliveries");
         }
         let told = Tracks::load(&dir);

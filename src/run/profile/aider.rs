@@ -5,30 +5,35 @@
 
 use super::reader::Stream;
 use super::report::{Class, Seen, is_session, microusd, whole};
-use super::{Options, Permissions, argv};
+use super::{Options, OwnState, Permissions, argv};
 use crate::model::clip;
 
 pub(super) const ENV: &[&str] = &["AIDER_*", "ANTHROPIC_*", "GEMINI_*", "OPENAI_*", "OPENROUTER_*"];
 
+pub(super) const OWN_STATE: OwnState =
+    OwnState { variable: None, folder: ".aider", files: &[], temp: None };
+
 /// After this it waits for somebody at a browser.
 const NO_KEY: &str = "No LLM model was specified and no API keys were provided.";
 
-/// It shows its edits and makes none. Histories, the map's cache and a line in `.gitignore` it would leave all the same.
-const READ_ONLY: [&str; 5] = [
-    "--dry-run",
+/// Without these it leaves histories, the cache of its repository map and an edited `.gitignore` in the tree, which count as changes
+/// by the run: a proposal or a review would be refused for them (LP-31). An owner who ignores `.aider*` may set
+/// `args: [--map-tokens=4096]`.
+const NO_TRACES: [&str; 4] = [
     "--no-gitignore",
     "--chat-history-file=/dev/null",
     "--input-history-file=/dev/null",
     "--map-tokens=0",
 ];
 
-/// Commits are ours to make. `.aider*` goes into `.gitignore`, as aider does by itself, so that its caches are in no commit.
+/// Commits are ours to make.
 pub(super) fn args(options: &Options) -> Vec<String> {
     let mut args = argv(["--yes-always", "--no-stream", "--no-pretty", "--no-check-update"]);
     args.extend(argv(["--analytics-disable", "--no-auto-commits", "--no-dirty-commits"]));
     if options.may() == Permissions::ReadOnly {
-        args.extend(argv(READ_ONLY));
+        args.extend(argv(["--dry-run"]));
     }
+    args.extend(argv(NO_TRACES));
     // It knows one conversation per folder, without a name.
     if options.resume.as_deref().is_some_and(is_session) {
         args.extend(argv(["--restore-chat-history"]));

@@ -3,7 +3,7 @@
 
 use super::reader::Stream;
 use super::report::{Class, Counting, Finish, Reset, Seen, is_session, microusd};
-use super::{Options, Permissions, argv};
+use super::{Options, OwnState, Permissions, argv};
 use crate::model::{Timestamp, clip};
 use serde_json::Value;
 
@@ -16,6 +16,19 @@ pub(super) const ENV: &[&str] = &[
     // As root it refuses some permission modes without this.
     "IS_SANDBOX",
 ];
+
+pub(super) const OWN_STATE: OwnState = OwnState {
+    variable: Some("CLAUDE_CONFIG_DIR"),
+    folder: ".claude",
+    files: &[".claude.json"],
+    temp: Some("CLAUDE_CODE_TMPDIR"),
+};
+
+/// As root it refuses to work without asking unless it is told that something keeps it in.
+pub(super) const ENV_SANDBOXED: &[(&str, &str)] = &[("IS_SANDBOX", "1")];
+
+/// Whatever the owner's settings say of its own sandbox: that is bwrap, which cannot start inside Landlock.
+const NO_SANDBOX: &str = "--settings={\"sandbox\":{\"enabled\":false}}";
 
 /// What would ask is denied, so that only tools and commands that read are left. No setting of the owner's brings the tools
 /// back that write, and settings in the tree (hooks too) do not count: whoever is looked at may have written them.
@@ -36,6 +49,9 @@ pub(super) fn args(options: &Options) -> Vec<String> {
         Permissions::Edit | Permissions::Test => argv(["--permission-mode", "acceptEdits"]),
         Permissions::Full => argv(["--permission-mode", "bypassPermissions"]),
     });
+    if options.sandboxed {
+        args.push(NO_SANDBOX.to_owned());
+    }
     if options.may() == Permissions::Test {
         args.extend(allowed(&options.allow));
     }
@@ -48,8 +64,6 @@ pub(super) fn args(options: &Options) -> Vec<String> {
         args.extend(argv(["--max-budget-usd", &budget.to_string()]));
     }
     args.extend(options.more("--model"));
-    // A prompt that begins with a dash is still a prompt.
-    args.extend(argv(["--", "{prompt}"]));
     args
 }
 

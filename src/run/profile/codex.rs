@@ -5,12 +5,15 @@
 
 use super::reader::Stream;
 use super::report::{Class, Counting, Finish, Reset, Seen, is_session};
-use super::{Options, Permissions, argv};
+use super::{Options, OwnState, Permissions, argv};
 use crate::model::clip;
 use chrono::{NaiveDateTime, NaiveTime};
 use serde_json::Value;
 
 pub(super) const ENV: &[&str] = &["OPENAI_*", "CODEX_*"];
+
+pub(super) const OWN_STATE: OwnState =
+    OwnState { variable: Some("CODEX_HOME"), folder: ".codex", files: &[], temp: None };
 
 /// Fixed beginnings of its messages that are followed by a status.
 const BEFORE_STATUS: &[&str] = &["unexpected status ", "exceeded retry limit, last status: "];
@@ -26,12 +29,23 @@ pub(super) fn args(options: &Options) -> Vec<String> {
         Permissions::Edit | Permissions::Test => "workspace-write",
         Permissions::Full => "danger-full-access",
     };
-    let mut args = argv(["exec", "--json", "-s", sandbox]);
+    let mut args = argv(["exec", "--json"]);
+    match options.sandboxed {
+        // Its own is bwrap, which cannot start inside Landlock.
+        true => args.extend(argv(["--dangerously-bypass-approvals-and-sandbox"])),
+        false => args.extend(argv(["-s", sandbox])),
+    }
+    if sandbox == "workspace-write" && !options.sandboxed {
+        // Its sandbox keeps git folders read-only unless they are named, also those inside the workspace.
+        let dirs = options.git_dirs.iter().map(|dir| dir.display().to_string());
+        args.extend(dirs.flat_map(|dir| ["--add-dir".to_owned(), dir]));
+    }
     args.extend(options.more("-m"));
     if let Some(resume) = options.resume.as_deref().filter(|id| is_session(id)) {
         args.extend(argv(["resume", resume]));
     }
-    args.extend(argv(["--", "{prompt}"]));
+    // It reads the prompt from its standard input.
+    args.extend(argv(["-"]));
     args
 }
 

@@ -4,7 +4,7 @@
 
 use super::reader::Stream;
 use super::report::{Class, Finish, Reset, Seen, is_session, whole};
-use super::{Options, Permissions, argv};
+use super::{Options, OwnState, Permissions, argv};
 use serde_json::Value;
 
 pub(super) const ENV: &[&str] = &[
@@ -18,6 +18,13 @@ pub(super) const ENV: &[&str] = &[
 
 /// Else it starts itself again as a child, and does not pass signals on to it.
 pub(super) const ENV_SET: &[(&str, &str)] = &[("GEMINI_CLI_NO_RELAUNCH", "true")];
+
+/// The same, with its own sandbox (a container) off.
+pub(super) const ENV_SANDBOXED: &[(&str, &str)] =
+    &[("GEMINI_CLI_NO_RELAUNCH", "true"), ("GEMINI_SANDBOX", "false")];
+
+pub(super) const OWN_STATE: OwnState =
+    OwnState { variable: None, folder: ".gemini", files: &[], temp: None };
 
 pub(super) fn args(options: &Options) -> Vec<String> {
     let mode = match options.may() {

@@ -7,9 +7,23 @@ use std::path::{Path, PathBuf};
 
 /// The profile's program in a `PATH` that is not necessarily our own.
 pub fn find(profile: Profile, path: &OsStr) -> Option<PathBuf> {
+    look_up(word(profile), path)
+}
+
+/// Whether a program of this name would be started. A relative path counts as there: it is looked up in the run's own tree.
+pub fn is_in(path: &OsStr, program: &str) -> bool {
+    let named = Path::new(program);
+    if named.is_absolute() {
+        is_program(named)
+    } else {
+        program.contains('/') || look_up(program, path).is_some()
+    }
+}
+
+fn look_up(program: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path)
         .filter(|dir| dir.is_absolute())
-        .map(|dir| dir.join(word(profile)))
+        .map(|dir| dir.join(program))
         .find(|file| is_program(file))
 }
 

@@ -87,13 +87,14 @@ fn of_refusal(
 }
 
 fn not_found(program: &str, profile: Option<Profile>, agent: &str) -> Outcome {
+    let ask = format!("{}, then: agency resume", missing(program, profile, agent));
+    Outcome::NotFound { program: program.to_owned(), ask }
+}
+
+/// SU-11: an agent whose program is not there, and how to get it.
+pub fn missing(program: &str, profile: Option<Profile>, agent: &str) -> String {
     let install = profile.map_or("Install it", super::install);
-    Outcome::NotFound {
-        program: program.to_owned(),
-        ask: format!(
-            "{agent} cannot start: \"{program}\" is not in PATH. {install}, then: agency resume"
-        ),
-    }
+    format!("{agent} cannot start: \"{program}\" is not in PATH. {install}")
 }
 
 fn of_class(class: Class, code: i32, finish: Finish, situation: Situation<'_>) -> Outcome {
@@ -246,6 +247,19 @@ mod tests {
         let time = NaiveTime::from_hms_opt(2, 22, 0).unwrap();
         let until = Reset::Clock(time).after(SITUATION.now).unwrap();
         assert!(until > SITUATION.now && until - SITUATION.now <= TimeDelta::days(1));
-        assert_eq!(until.with_timezone(&Local).time(), time);
+        let end_of_minute = NaiveTime::from_hms_opt(2, 23, 0).unwrap();
+        assert_eq!(until.with_timezone(&Local).time(), end_of_minute);
+    }
+
+    /// A retry within the named minute is refused with the same words; that must not park the run for a day.
+    // covers: SU-09
+    #[test]
+    fn a_reset_in_this_minute_or_just_before_it_parks_for_a_minute_at_most() {
+        let shown = SITUATION.now.with_timezone(&Local).time();
+        for (late_s, wait_s) in [(0, 60), (20, 40), (59, 1), (60, 60), (600, 60)] {
+            let now = SITUATION.now + TimeDelta::seconds(late_s);
+            let until = Reset::Clock(shown).after(now).unwrap();
+            assert_eq!(until - now, TimeDelta::seconds(wait_s), "{late_s} s late");
+        }
     }
 }

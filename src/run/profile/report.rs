@@ -2,10 +2,13 @@
 
 use super::Profile;
 use crate::model::{SAID_MAX, Timestamp, Usage, clip};
-use chrono::{Local, NaiveDateTime, NaiveTime, TimeZone as _, Utc};
+use chrono::{Local, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone as _, Utc};
 
 /// Different tools that are named when something was denied.
 const DENIED_MAX: usize = 5;
+const MINUTE: TimeDelta = TimeDelta::minutes(1);
+/// How long after the named minute a limit that is still reported counts as one that ends now.
+const JUST_OVER: TimeDelta = TimeDelta::hours(1);
 
 /// What an agent's own events say, current while it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,9 +105,14 @@ impl Reset {
             Self::At(at) => Some(at),
             Self::Clock(time) => {
                 let today = said_at.with_timezone(&Local).date_naive();
-                let days = [today, today.succ_opt()?];
-                let moments = days.iter().filter_map(|day| local(day.and_time(time)));
-                moments.into_iter().find(|at| *at > said_at)
+                // The clock shows no seconds, so the limit ends within that minute.
+                let end = |day: NaiveDate| Some(local(day.and_time(time))? + MINUTE);
+                let first = end(today)?;
+                // A reset on another day has a date, so a minute that is just over means that the limit ends now.
+                if first <= said_at && said_at - first < JUST_OVER {
+                    return Some(said_at + MINUTE);
+                }
+                [Some(first), end(today.succ_opt()?)].into_iter().flatten().find(|at| *at > said_at)
             }
             Self::Date(date) => local(date),
         }

@@ -11,6 +11,7 @@ use crate::{
     store::{StoreError, spot::sync_dir},
 };
 use flate2::{Compression, write::GzEncoder};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::{
     fs::{self, File},
     io::{self, BufReader},
@@ -42,7 +43,7 @@ fn pack_one(dir: &Path, number: u64) -> Result<(), StoreError> {
     let write = || -> io::Result<()> {
         let source = File::open(&plain)?;
         let modified = source.metadata()?.modified()?;
-        let mut encoder = GzEncoder::new(File::create(&fresh)?, Compression::fast());
+        let mut encoder = GzEncoder::new(private(&fresh)?, Compression::fast());
         io::copy(&mut BufReader::new(source), &mut encoder)?;
         let file = encoder.finish()?;
         file.set_modified(modified)?;
@@ -99,4 +100,7 @@ fn base_at(dir: &Path, number: u64) -> Result<Base, StoreError> {
     let first = decode(line).map_err(|why| damaged(&path, 1, why))?;
     let head = super::Head { n: first.n.saturating_sub(1), hash: first.prev };
     Ok(Base { segment: number, head })
+}
+fn private(path: &Path) -> io::Result<File> {
+    File::options().write(true).create(true).truncate(true).mode(0o600).open(path)
 }

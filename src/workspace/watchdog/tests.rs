@@ -112,3 +112,17 @@ async fn one_that_says_why_it_does_nothing_is_left_alone() {
     }
     assert!(told(&ours).is_empty());
 }
+
+// covers: DM-17, OP-07
+#[tokio::test]
+async fn a_daemon_that_leaves_because_nothing_moves_tells_of_what_stands_still() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ours = workspace(dir.path()).await;
+    ours.slots = vec![Slot::new(Box::new(Toy(Condition::done("all over"))))];
+    ours.tell_stalls_at_the_end(clock::now());
+    assert!(told(&ours).is_empty());
+    ours.slots = vec![Slot::new(Box::new(Toy(Condition::step("thinking"))))];
+    ours.tell_stalls_at_the_end(clock::now());
+    let said = told(&ours);
+    assert_eq!(said, [("stalled: `toy` claims to be working: thinking".to_owned(), State::Open)]);
+}

@@ -82,3 +82,10 @@ $AGENCY_RUN
 REPORT
 # A builder cannot mark its own task.
 [ -e "$HOME/polite" ] || sed -i 's/^status: .*/status: DONE/' "$task"
+# One that puts a link to the owner's own tree in the place of its worktree.
+if says swaps && ! [ -e "$HOME/swapped" ]; then
+  tree=$(pwd -P)
+  touch "$HOME/swapped"
+  mv "$tree" "$tree.mine"
+  ln -s "$AGENCY_REPO" "$tree"
+fi

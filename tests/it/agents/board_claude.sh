@@ -4,7 +4,7 @@
 printf '%s %s\n' "$AGENCY_ROLE" "$*" | head -1 >> "$HOME/flags"
 [ "$AGENCY_ROLE" = auditor ] || exec sh "$HOME/../agent.sh"
 echo "$AGENCY_RUN $AGENCY_AGENT $AGENCY_ROLE $AGENCY_TASK" >> "$HOME/started"
-tree=$(printf '%s\n' "$*" | sed -n 's/^tree: "\(.*\)"$/\1/p')
+tree=$(sed -n 's/^tree: "\(.*\)"$/\1/p')
 task=$(ls .kodingx/inbox/*/*/"$AGENCY_TASK"-*.md | head -1)
 says() { grep -q "^title: .*$1" "$task"; }
 while [ -e "$HOME/hold-audit" ]; do sleep 0.05; done

@@ -8,9 +8,9 @@ use agency::protocol::board::task::{self, NewTask, Priority};
 use agency::protocol::board::{artifact, manifest, profile, report, risks, state};
 use proptest::prelude::*;
 
-const TASK: &str = include_str!("spec/task.md");
-const REPORT: &str = include_str!("spec/report.md");
-const STATE: &str = include_str!("spec/state.md");
+const TASK: &str = include_str!("../../spec/board-task.md");
+const REPORT: &str = include_str!("../../spec/board-report.md");
+const STATE: &str = include_str!("../../spec/board-state.md");
 
 fn task_path() -> RelPath {
     RelPath::fixed(".kodingx/inbox/claude-code/2026-01-31/T0007-1610-fix-vat.md")
@@ -178,7 +178,7 @@ fn the_specs_state_comes_out_as_it_went_in() {
 // covers: AG-26
 #[test]
 fn the_specs_manifest_is_read_and_its_mistakes_are_named() {
-    let text = include_str!("spec/agency.json");
+    let text = include_str!("../../spec/board-manifest.json");
     let manifest = manifest::parse(text.as_bytes()).map_err(words).unwrap();
     assert_eq!(
         (manifest.builders.len(), manifest.zone),
@@ -210,7 +210,7 @@ fn the_specs_manifest_is_read_and_its_mistakes_are_named() {
 #[test]
 fn the_specs_artifacts_are_read_and_written_in_its_order() {
     for (text, allows) in [
-        (include_str!("spec/verify.json"), true),
+        (include_str!("../../spec/board-verify.json"), true),
         (include_str!("spec/override.json"), true),
         (include_str!("spec/risk.json"), false),
     ] {
@@ -247,7 +247,7 @@ fn artifacts_as_short_as_the_spec_shows_them_are_read() {
 #[test]
 fn the_specs_profile_register_and_links_are_read() {
     let path = RelPath::fixed(".kodingx/dod/profiles/node_strict.yml");
-    let text = include_str!("spec/node_strict.yml");
+    let text = include_str!("../../spec/board-profile.yml");
     let profile = profile::parse(text.as_bytes(), &path).map_err(words).unwrap();
     assert_eq!(profile.render("h"), format!("# h\n{text}"), "it comes out as the spec writes it");
     let task = include_str!("spec/task_refs.md");

@@ -200,12 +200,12 @@ fn no_document_makes_a_parser_panic_and_an_edit_keeps_every_other_byte() {
     let audit_at = RelPath::fixed(".kodingx/outbox/gemini/2026-01-31/T0007-1610-fix-vat-audit.md");
     let profile_at = RelPath::fixed(".kodingx/dod/profiles/node_strict.yml");
     let documents = [
-        include_str!("spec/task.md"),
-        include_str!("spec/report.md"),
-        include_str!("spec/state.md"),
-        include_str!("spec/agency.json"),
-        include_str!("spec/verify.json"),
-        include_str!("spec/node_strict.yml"),
+        include_str!("../../spec/board-task.md"),
+        include_str!("../../spec/board-report.md"),
+        include_str!("../../spec/board-state.md"),
+        include_str!("../../spec/board-manifest.json"),
+        include_str!("../../spec/board-verify.json"),
+        include_str!("../../spec/board-profile.yml"),
         include_str!("spec/risks.md"),
         include_str!("spec/task_refs.md"),
     ];

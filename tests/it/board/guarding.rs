@@ -159,3 +159,31 @@ fn nobody_reports_for_another() {
     stage.wait("both", || (status(&stage, &later_file) == "DONE").then_some(()));
     assert_eq!(daemon.stop(), 0);
 }
+
+// covers: SE-08
+#[test]
+fn a_worktree_that_was_swapped_is_not_entered_and_goes_on_when_it_is_back() {
+    let stage = board_with(CONFIG);
+    let (id, file) = task(&stage, "swaps its tree", &[]);
+    let before = stage.git(&["rev-parse", "main"]);
+    let daemon = stage.start();
+    let told = stage.wait("the swap to be told", || stage.escalation("SE-08"));
+    assert!(told["summary"].as_str().unwrap().contains("a symlink"), "{told}");
+    let shown = stage.json(&["status", "--json"]);
+    let condition = &shown["repos"][0]["protocols"][0]["condition"];
+    assert_eq!(condition["kind"], "held", "{shown}");
+    assert!(condition["resolve"].as_str().unwrap().contains("put the worktree back"), "{shown}");
+    assert!(!stage.repo().join(format!("work/{id}.txt")).exists(), "the owner's tree is as it was");
+    assert_eq!(stage.git(&["status", "--porcelain", "--", "work"]), "");
+    assert_eq!(stage.git(&["diff", "--name-only", &before, "main", "--", "work"]), "");
+    let trees = std::fs::read_dir(stage.folder().join("worktrees")).unwrap().flatten();
+    let links: Vec<_> = trees.map(|one| one.path()).filter(|path| path.is_symlink()).collect();
+    let [link] = &links[..] else { panic!("{links:?}") };
+    std::fs::remove_file(link).unwrap();
+    std::fs::rename(format!("{}.mine", link.display()), link).unwrap();
+    stage.wait("the task to be done", || (status(&stage, &file) == "DONE").then_some(()));
+    stage.wait("the message to be resolved", || {
+        (stage.escalation("SE-08")?["state"] == "resolved").then_some(())
+    });
+    assert_eq!(daemon.stop(), 0);
+}

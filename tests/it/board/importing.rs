@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
 /// Answers every request by `reply(path)`; keeps what it was asked.
-fn serve(
+pub(super) fn serve(
     reply: impl Fn(&str) -> (u16, String, Value) + Send + 'static,
 ) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

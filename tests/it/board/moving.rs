@@ -370,6 +370,8 @@ fn a_done_that_is_not_ours_is_shown_nowhere_and_check_finds_every_forgery() {
     stage.write(path, text.replace("IN_PROGRESS", "DONE"));
     assert_eq!(stage.json(&["task", "list", "--json"])[0]["status"], "IN_PROGRESS");
     assert_eq!(stage.json(&["task", "list", "--status", "DONE", "--json"]), serde_json::json!([]));
+    let shown = stage.agency(&["task", "show", "T0001"]);
+    assert!(shown.err.contains("says DONE; the task is IN_PROGRESS"), "{}", shown.err);
     let status = stage.ok(&["status"]);
     assert!(status.contains("1 whose file says DONE") && !status.contains("1 DONE"), "{status}");
     let finds = |words: &str| {
@@ -432,6 +434,10 @@ fn every_verb_leaves_state_and_board_current() {
         let state = stage.read(".kodingx/STATE.md").unwrap();
         assert_eq!(state.contains(&format!("active_tasks: [\"{id}\"]")), active, "{state}");
     }
+    stage.ok(&["archive", "--older-than", "0"]);
+    assert!(picture().contains("## CANCELED (0)"), "archive: {}", picture());
+    stage.ok(&["archive", "--restore", &id]);
+    assert!(picture().contains("## CANCELED (1)"), "restore: {}", picture());
     assert_eq!(stage.agency(&["check"]).code, 0);
     let _daemon = stage.start();
     stage.ok(&["task", "new", "--title", "A third", "--assignee", "alice"]);

@@ -2,6 +2,7 @@
 //! them may not do.
 
 use super::status;
+use super::terminal::Terminal;
 use crate::e2e::stage::Stage;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -248,6 +249,25 @@ fn kills_of_the_daemon_lose_nothing_and_merge_nothing_twice() {
     found.sort();
     assert_eq!(found, wanted, "every branch once");
     assert_eq!(stage.git(&["status", "--porcelain"]), "", "every record is committed");
+}
+
+// covers: AG-40
+#[test]
+fn the_dod_runs_once_on_the_base_commit_and_is_named_as_it_runs() {
+    let stage = board();
+    let (_, file) = task(&stage, "plain", &[]);
+    std::fs::write(stage.at("home/wait"), "").unwrap();
+    let daemon = stage.start();
+    stage.wait("the builder", || (!stage.started().is_empty()).then_some(()));
+    daemon.kill();
+    std::fs::remove_file(stage.at("home/wait")).unwrap();
+    let mut terminal = Terminal::open(&stage, &["run", "--once"]);
+    terminal.wait("runs `test ! -e broken`");
+    let (code, shown) = terminal.end();
+    assert_eq!((code, status(&stage, &file).as_str()), (0, "DONE"), "{shown}");
+    let runs = stage.json(&["runs", "--all", "--json"]);
+    let on_base = runs.as_array().unwrap().iter().filter(|run| run["phase"] == "base").count();
+    assert_eq!(on_base, 1, "what passed on a commit is not run there again: {runs}");
 }
 
 // covers: AG-40

@@ -454,42 +454,76 @@ fn with_words_of_people(path: &str, text: &str) -> String {
     }
 }
 
+/// The names of every file that set-up makes for this tool, except empty ones.
+fn generated(stage: &Stage, tool: Tool) -> Vec<String> {
+    let own = [
+        "agency.json",
+        "PROTOCOL.md",
+        "STATE.md",
+        "TASK_BOARD.md",
+        "RISKS.md",
+        "DECISIONS.md",
+        "dod/profiles/generic.yml",
+        "dod/profiles/rust.yml",
+        "agents/codex.md",
+        "templates/task.md",
+        "templates/report.md",
+        "templates/audit.md",
+    ];
+    let own = own.map(|name| format!(".kodingx/{name}"));
+    let mut wanted: Vec<String> = own.to_vec();
+    let rules = [tool.file(), "CLAUDE.md", ".cursorrules", ".github/workflows/agency.yml"];
+    wanted.extend(rules.map(str::to_owned));
+    if tool == Tool::Aider {
+        wanted.push(".aider.conf.yml".to_owned());
+    }
+    wanted.sort();
+    wanted.dedup();
+    let there = files(stage).into_iter().filter(|(_, text)| !text.is_empty());
+    let mut there: Vec<String> = there.map(|(path, _)| path).collect();
+    there.retain(|path| path != "README.md" && path != "Cargo.toml");
+    assert_eq!(there, wanted, "a generated file that this list does not know");
+    wanted
+}
+
 // covers: AG-39, AG-01
 #[test]
 fn text_that_people_added_to_any_generated_file_survives_every_set_up_command() {
-    let stage = Stage::new("exit 0");
-    stage.write("CLAUDE.md", "# Mine\n");
-    stage.write(".cursorrules", "my rules\n");
-    stage.ok(&["init", "--orchestrator", "aider", "--builders", "codex", "--ci"]);
-    let generated: Vec<String> = files(&stage)
-        .into_iter()
-        .filter(|(path, text)| {
-            !path.ends_with(".gitkeep") && path != "README.md" && !text.is_empty()
-        })
-        .map(|(path, _)| path)
-        .collect();
-    assert!(generated.len() > 14, "{generated:?}");
-    for path in &generated {
-        let text = stage.read(path).unwrap();
-        stage.write(path, with_words_of_people(path, &text));
-    }
-    for words in [
-        &["init"][..],
-        &["init", "--license-mode", "dual"],
-        &["install", "--force"],
-        &["upgrade", "--full"],
-        &["migrate", "--to", "agency/1.0"],
-    ] {
-        stage.ok(words);
+    for tool in Tool::ALL {
+        let stage = Stage::new("exit 0");
+        stage.write("Cargo.toml", "[package]\n");
+        stage.write("CLAUDE.md", "# Mine\n");
+        stage.write(".cursorrules", "my rules\n");
+        stage.ok(&["init", "--orchestrator", tool.word(), "--builders", "codex", "--ci"]);
+        let generated = generated(&stage, tool);
         for path in &generated {
             let text = stage.read(path).unwrap();
-            assert_eq!(text.matches("kept words").count(), 1, "{words:?} {path}: {text}");
+            stage.write(path, with_words_of_people(path, &text));
         }
-    }
-    for path in generated.iter().filter(|path| path.starts_with(".kodingx/")) {
-        let text = stage.read(path).unwrap();
-        assert!(text.contains("license_mode=dual"), "the header follows the manifest: {path}");
-        assert_eq!(text.matches("license_mode=").count(), 1, "{path}: {text}");
+        for words in [
+            &["init"][..],
+            &["init", "--license-mode", "dual"],
+            &["install", "--force"],
+            &["upgrade", "--add", "docs"],
+            &["upgrade", "--full"],
+            &["migrate", "--to", "agency/1.0"],
+        ] {
+            stage.ok(words);
+            for path in &generated {
+                let text = stage.read(path).unwrap();
+                assert_eq!(text.matches("kept words").count(), 1, "{words:?} {path}: {text}");
+            }
+        }
+        for path in generated.iter().filter(|path| *path != ".aider.conf.yml") {
+            let text = stage.read(path).unwrap();
+            assert!(text.contains("license_mode=dual"), "the header follows the manifest: {path}");
+            assert_eq!(text.matches("license_mode=").count(), 1, "{path}: {text}");
+        }
+        // Another version of the protocol, which `migrate` really changes.
+        let manifest = stage.read(".kodingx/agency.json").unwrap();
+        stage.write(".kodingx/agency.json", manifest.replacen("agency/1.0", "agency/1.4", 1));
+        stage.ok(&["migrate", "--to", "agency/1.0"]);
+        assert_eq!(stage.read(".kodingx/agency.json").unwrap(), manifest);
     }
 }
 

@@ -28,7 +28,7 @@ fn board() -> Stage {
 fn audited_by(stage: &Stage, auditor: &str) {
     let config = CONFIG.replace("auditor: codex", &format!("auditor: {auditor}"));
     let script = format!("  codex: {{ command: [sh, {}] }}\n", stage.at("agent.sh").display());
-    fs::write(stage.at("agency.yaml"), format!("{AGENTS}{script}{config}")).unwrap();
+    stage.set_config(&format!("{AGENTS}{script}{config}"));
 }
 
 /// What each of a role's runs was told.
@@ -56,6 +56,7 @@ fn audits(stage: &Stage, id: &str) -> Vec<String> {
 #[test]
 fn an_auditor_that_may_only_read_says_its_verdict() {
     let stage = board();
+    stage.without_sandbox();
     let plain = task(&stage, "plain", &[]);
     let badly = task(&stage, "done badly", &[]);
     let meddled = task(&stage, "meddled with", &[]);

@@ -70,7 +70,7 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    fn answer(&mut self, question: &str, keys: &str) {
+    pub(crate) fn answer(&mut self, question: &str, keys: &str) {
         self.wait(question);
         self.press(keys);
     }
@@ -94,6 +94,7 @@ fn init_asks_for_what_no_flag_says() {
     terminal.answer("Orchestrator [other]: ", "cursor\n");
     terminal.answer("Builders [claude-code,codex,gemini]: ", "codex, gemini\n");
     terminal.answer("Role mode [tech_lead]: ", "\n");
+    terminal.answer("files on `main` [yes]: ", "no\n");
     let (code, shown) = terminal.end();
     assert!(code == 0 && !shown.contains("License mode"), "{shown}");
     let manifest: serde_json::Value =

@@ -139,7 +139,7 @@ fn a_forged_artifact_does_not_count() {
     report(&stage, &file, "READY_FOR_REVIEW", "");
     let stem = file.file_stem().unwrap().to_str().unwrap();
     let date = file.parent().unwrap().file_name().unwrap().to_str().unwrap();
-    let forged = include_str!("spec/verify.json").replace("T0007", "T0001");
+    let forged = include_str!("../../spec/board-verify.json").replace("T0007", "T0001");
     stage.write(&format!(".kodingx/verify/{date}/{stem}.verify.json"), forged);
     let done = stage.agency(&["task", "done", "T0001"]);
     assert!(done.code == 1 && done.err.contains("somebody else wrote"), "{}", done.err);

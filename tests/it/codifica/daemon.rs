@@ -24,7 +24,7 @@ pub(crate) fn daemon_stage(config: &str, more: &str, tasks: &[String]) -> Stage 
         "agents:\n  builder: {{ command: [sh, {0}, \"{{prompt}}\"], retries: 1, backoff: 100ms }}\n  writer: {{ command: [sh, {0}, \"{{prompt}}\"], retries: 0 }}\nroles: {{ builder: builder }}\ncodifica: {{ agents: [builder, writer] }}\n",
         script.display()
     );
-    std::fs::write(stage.at("agency.yaml"), text).unwrap();
+    stage.set_config(&text);
     stage
 }
 
@@ -184,6 +184,82 @@ fn a_file_outside_the_scope_that_an_agent_committed_leaves_the_branch() {
     assert!(told["did"].as_str().unwrap().contains("`src/my.key`"), "{told}");
     let refs = stage.git(&["for-each-ref", "--format=%(refname)", "refs/agency/out-of-scope/"]);
     assert_eq!(stage.git(&["show", &format!("{refs}:src/my.key")]), "x", "kept apart");
+}
+
+// covers: CD-30
+#[test]
+fn a_file_outside_the_scope_that_an_agent_committed_and_deleted_again_leaves_the_history() {
+    let config =
+        CONFIG.replace("\"rules\":{", "\"rules\":{\"file_scope\":{\"exclude\":[\"*.key\"]},");
+    let sly = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b\n\
+               echo secret > src/my.key; git add -A; git commit --quiet -m mine\n\
+               git rm --quiet src/my.key; git commit --quiet -m clean";
+    let stage = daemon_stage(&config, sly, &[task("FEAT-1", "")]);
+    stage.ok(&["adopt"]);
+    run_once(&stage);
+    let branch = "build/FEAT-1-task-feat-1";
+    let kept = stage.git(&["log", "--name-only", "--format=", branch]);
+    assert!(kept.contains("src/FEAT-1.txt") && !kept.contains("my.key"), "{kept}");
+    let told = told(&stage, "CD-12").pop().unwrap_or_else(|| panic!("{}", stage.daemon_log()));
+    assert!(told["did"].as_str().unwrap().contains("`src/my.key`"), "{told}");
+    let refs = stage.git(&["for-each-ref", "--format=%(refname)", "refs/agency/out-of-scope/"]);
+    assert_eq!(stage.git(&["show", &format!("{refs}~1:src/my.key")]), "secret", "kept apart");
+}
+
+/// FEAT-1 is done elsewhere: its work is on the branch `build/FEAT-1-task-feat-1` of a bare repository beside this one.
+fn with_remote_work(stage: &Stage) {
+    let branch = "build/FEAT-1-task-feat-1";
+    stage.git(&["checkout", "--quiet", "-b", branch]);
+    stage.write("src/FEAT-1.txt", "made elsewhere\n");
+    stage.git(&["add", "-A"]);
+    stage.git(&["commit", "--quiet", "-m", "by FEAT-1"]);
+    stage.git(&["checkout", "--quiet", "main"]);
+    let done = stage.read("work/active.md").unwrap().replacen("state: todo", "state: done", 1);
+    stage.write("work/active.md", done);
+    stage.git(&["commit", "--quiet", "-a", "-m", "FEAT-1 is done"]);
+    stage.git_in(&stage.at(""), &["init", "--quiet", "--bare", "remote.git"]);
+    stage.git(&["remote", "add", "hub", stage.at("remote.git").to_str().unwrap()]);
+    stage.git(&["push", "--quiet", "hub", "main", branch]);
+    stage.git(&["fetch", "--quiet", "hub"]);
+}
+
+// covers: CD-15
+#[test]
+fn the_work_of_a_dependency_is_found_on_its_remote_tracking_branch() {
+    let stage =
+        daemon_stage(CONFIG, "", &[task("FEAT-1", ""), task("FEAT-2", "  depends_on: [FEAT-1]\n")]);
+    with_remote_work(&stage);
+    stage.git(&["branch", "--quiet", "-D", "build/FEAT-1-task-feat-1"]);
+    stage.ok(&["adopt"]);
+    run_once(&stage);
+    let found = stage.git(&["show", "build/FEAT-2-task-feat-2:src/FEAT-1.txt"]);
+    assert_eq!(found, "made elsewhere", "{}", stage.daemon_log());
+    let prompt = std::fs::read_to_string(stage.at("home/prompt-FEAT-2")).unwrap();
+    let wanted = "your branch starts from its branch `hub/build/FEAT-1-task-feat-1`, which is not merged into `main` yet.";
+    assert!(prompt.contains(wanted), "{prompt}");
+}
+
+// covers: CD-15
+#[test]
+fn a_remote_tracking_branch_that_is_ahead_of_the_local_one_counts_too() {
+    let stage =
+        daemon_stage(CONFIG, "", &[task("FEAT-1", ""), task("FEAT-2", "  depends_on: [FEAT-1]\n")]);
+    let branch = "build/FEAT-1-task-feat-1";
+    with_remote_work(&stage);
+    stage.git(&["checkout", "--quiet", branch]);
+    stage.write("src/more.txt", "more\n");
+    stage.git(&["add", "-A"]);
+    stage.git(&["commit", "--quiet", "-m", "more by FEAT-1"]);
+    stage.git(&["push", "--quiet", "hub", branch]);
+    stage.git(&["reset", "--quiet", "--hard", "HEAD~1"]);
+    stage.git(&["checkout", "--quiet", "main"]);
+    stage.ok(&["adopt"]);
+    run_once(&stage);
+    assert_eq!(stage.git(&["show", "build/FEAT-2-task-feat-2:src/more.txt"]), "more");
+    let prompt = std::fs::read_to_string(stage.at("home/prompt-FEAT-2")).unwrap();
+    for words in ["its branch `build/FEAT-1", "its branch `hub/build/FEAT-1"] {
+        assert!(prompt.contains(words), "no {words} in {prompt}");
+    }
 }
 
 // covers: CD-15

@@ -95,30 +95,56 @@ fn next_and_list_show_what_the_remote_has_or_say_that_they_may_be_old() {
     }
 }
 
-// covers: CD-08, CD-23
-#[test]
-fn a_killed_claim_is_mended_by_the_next_verb() {
-    let stage = stage(&[task("A-1", ""), task("A-2", "")]);
+/// A git that kills its caller at the call with the number in `kill-at`, or at a later one where several run at once.
+fn killing_git(stage: &Stage) -> String {
     let real = std::process::Command::new("sh").args(["-c", "command -v git"]).output().unwrap();
     let real = String::from_utf8(real.stdout).unwrap();
     let dir = stage.at("killing");
     std::fs::create_dir_all(&dir).unwrap();
     let script = format!(
-        "#!/bin/sh\ncase \" $* \" in *' -n '*) ;; *' read-tree '*) kill -9 $PPID; exit 1 ;; esac\nexec {} \"$@\"\n",
+        "#!/bin/sh\necho >> {0}/calls\n[ $(wc -l < {0}/calls) -ge $(cat {0}/kill-at) ] && {{ kill -9 $PPID; exit 1; }}\nexec {1} \"$@\"\n",
+        dir.display(),
         real.trim()
     );
     std::fs::write(dir.join("git"), script).unwrap();
     std::fs::set_permissions(dir.join("git"), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", dir.display(), std::env::var("PATH").unwrap());
-    let words = ["work", "claim", "A-1", "--agent", "a"];
-    let killed = stage.program().args(words).env("PATH", path).output().unwrap();
-    assert_eq!(killed.status.code(), None, "{}", String::from_utf8_lossy(&killed.stderr));
-    assert!(!stage.git(&["status", "--porcelain"]).is_empty(), "killed between branch and index");
-    let said = stage.agency(&["work", "claim", "A-2", "--agent", "b"]);
-    assert_eq!(said.code, 0, "{}", said.err);
-    assert!(is_untouched(&stage, &stage.repo()), "{}", stage.git(&["status", "--porcelain"]));
-    let text = stage.read("work/active.md").unwrap();
-    assert!(text.contains("owner: agent:a") && text.contains("owner: agent:b"), "{text}");
+    format!("{}:{}", dir.display(), std::env::var("PATH").unwrap())
+}
+
+// covers: CD-08, CD-23
+#[test]
+fn a_claim_that_is_killed_at_any_call_of_git_is_mended_by_the_next_verb() {
+    let tasks: Vec<String> =
+        (0..80).map(|n| task(&format!("{}-{n}", if n % 2 == 0 { "A" } else { "B" }), "")).collect();
+    let stage = stage(&tasks);
+    let path = killing_git(&stage);
+    let (mut kills, mut between) = (0, 0);
+    for n in 0..40 {
+        std::fs::write(stage.at("killing/calls"), "").unwrap();
+        std::fs::write(stage.at("killing/kill-at"), (n + 1).to_string()).unwrap();
+        let mine = format!("A-{}", 2 * n);
+        let words = ["work", "claim", &mine, "--agent", "a"];
+        let ended = stage.program().args(words).env("PATH", &path).output().unwrap();
+        if ended.status.code() == Some(0) {
+            break;
+        }
+        kills += 1;
+        between += i32::from(!stage.git(&["status", "--porcelain"]).is_empty());
+        let next = format!("B-{}", 2 * n + 1);
+        let said = stage.agency(&["work", "claim", &next, "--agent", "b"]);
+        assert_eq!(said.code, 0, "after call {}: {}", n + 1, said.err);
+        assert!(is_untouched(&stage, &stage.repo()), "call {}", n + 1);
+        let shown = stage.json(&["work", "show", &mine, "--json"]);
+        let whole = match shown["state"].as_str().unwrap() {
+            "todo" => shown["owner"] == "unassigned" && shown["claimed_at"].is_null(),
+            "in_progress" => shown["owner"] == "agent:a" && shown["claimed_at"].is_string(),
+            other => panic!("{other}"),
+        };
+        assert!(whole, "call {}: {shown}", n + 1);
+        assert_eq!(stage.json(&["work", "show", &next, "--json"])["owner"], "agent:b");
+    }
+    assert!(kills >= 3, "{kills} calls were hit");
+    assert!(between >= 1, "none was hit between the branch and the index");
 }
 
 // covers: CD-06
@@ -176,7 +202,7 @@ fn a_byte_order_mark_is_read_and_kept_and_other_encodings_are_named() {
     stage.write("codifica-spec.md", with_mark("the protocol\n"));
     stage.write("work.md", with_mark(&task("A-1", "")));
     stage.git(&["commit", "--quiet", "-a", "-m", "with marks"]);
-    assert!(stage.ok(&["work", "validate"]).contains("1 tasks in 1 files"));
+    assert!(stage.ok(&["work", "validate"]).contains("1 task in 1 file"));
     assert!(stage.ok(&["work", "claim", "--agent", "a"]).contains("claimed A-1"));
     assert!(stage.read("work.md").unwrap().starts_with("\u{feff}- id: A-1\n"));
     let said = stage.ok(&["work", "artifact", "A-1", "--agent", "a", "--path", "src/x"]);

@@ -101,6 +101,8 @@ fn a_clone_is_held_until_it_is_adopted() {
     stage.ok(&["loop", "init", "--steps", "1,2"]);
     let daemon = stage.start();
     stage.wait_for_phase("execute");
+    // The third run outlives the daemon; its start must not be counted as a start in the clone.
+    stage.wait("the third start", || (stage.started().len() >= 3).then_some(()));
     daemon.kill();
     stage.git_in(&stage.at(""), &["clone", "--quiet", "repo", "clone"]);
     let clone = stage.at("clone");
@@ -187,6 +189,20 @@ fn wrong_words_are_told_apart_from_findings() {
         "all at once: {}",
         said.err
     );
+}
+
+// covers: DM-12
+#[test]
+fn init_and_install_trust_the_committed_settings_of_the_repository() {
+    for verb in ["init", "install"] {
+        let stage = Stage::new("exit 0");
+        stage.write("agency.yaml", "board: { merge: merge }\n");
+        stage.git(&["add", "-A"]);
+        stage.git(&["commit", "-q", "-m", "settings"]);
+        stage.ok(&[verb, "--orchestrator", "other", "--builders", "codex"]);
+        let notes = stage.json(&["status", "--json"])["repos"][0]["notes"].to_string();
+        assert!(!notes.contains("not trusted"), "{verb}: {notes}");
+    }
 }
 
 // covers: DM-12

@@ -405,3 +405,52 @@ fn a_state_of_another_tool_in_the_place_of_the_workflows_is_shown_and_told() {
     an_unreadable_file("handoff", file, br#"{"locks": {}, "theme": "dark"}"#, "schema_version");
     an_unreadable_file("handoff", file, "\u{feff}{}".as_bytes(), file);
 }
+
+// covers: DM-18, DM-16
+#[test]
+fn files_of_the_other_protocols_that_cannot_be_read_are_shown_and_told() {
+    let manifest = ".kodingx/agency.json";
+    // A board that this machine does not know is the owner's first, readable or not.
+    an_unreadable_file("board", manifest, b"[]", "task board");
+    an_unreadable_file("board", manifest, &[0xff, 0xfe, 0x00], "task board");
+    let tasks = "codifica.json";
+    an_unreadable_file("codifica", tasks, b"[]", tasks);
+    an_unreadable_file("codifica", tasks, &[0xff, 0xfe, 0x00], tasks);
+    let progress = "progress.json";
+    an_unreadable_file("ledger", progress, &[0xff, 0xfe, 0x00], progress);
+}
+
+// covers: DM-02, DM-16
+#[test]
+fn a_daemon_without_file_events_looks_by_the_clock_and_says_so() {
+    let stage = Stage::new(HONEST);
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let program = stage.program();
+    let mut command = Command::new("unshare");
+    // In a namespace of its own, no process gets a watch; ours learns that from the kernel.
+    let none = "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$0\" run";
+    command.args(["--user", "--map-root-user", "sh", "-c", none]).arg(program.get_program());
+    command.env_clear().current_dir(stage.repo());
+    command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let log = fs::File::create(stage.at("daemon.log")).unwrap();
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    let mut child = command.spawn().unwrap();
+    let at_work = wait_until(Duration::from_secs(20), || {
+        let is_over = child.try_wait().unwrap().is_some();
+        (is_over || stage.daemon_log().contains("agency is at work")).then_some(!is_over)
+    });
+    if at_work == Some(false) {
+        eprintln!("skipped: this machine lets nobody make a user namespace");
+        return;
+    }
+    let daemon = Daemon::of(child);
+    let said = stage.wait("the note", || {
+        let said = stage.ok(&["status"]);
+        said.contains("looking every 1s instead").then_some(said)
+    });
+    assert!(said.contains("  note      "), "{said}");
+    stage.wait_for_phase("complete");
+    let repo = repo_at(&stage, &stage.repo()).unwrap();
+    assert!(repo["notes"].to_string().contains("looking every"), "{repo}");
+    drop(daemon);
+}

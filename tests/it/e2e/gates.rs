@@ -1,6 +1,7 @@
 //! Gates that are real processes, with the real daemon.
 
 use super::stage::{HONEST, Stage};
+use crate::board::terminal::Terminal;
 use serde_json::Value;
 
 /// The builder's first try leaves work that the gate does not like.
@@ -21,7 +22,7 @@ fn configure(stage: &Stage, more: &str) {
         script.display()
     );
     let text = format!("agents:\n  claude-code: {agent}\n  codex: {agent}\n{more}");
-    std::fs::write(stage.at("agency.yaml"), text).unwrap();
+    stage.set_config(&text);
 }
 
 fn gates_run(stage: &Stage) -> Vec<(String, String)> {
@@ -101,6 +102,46 @@ fn a_gate_that_fails_before_the_first_agent_is_held_and_can_be_accepted() {
     let accepted = &status["repos"][0]["protocols"][0]["detail"]["accepted_gates"];
     assert_eq!(accepted[0], "echo too-old; test -e mended", "{status}");
     assert_eq!(daemon.stop(), 0);
+}
+
+// covers: LP-33
+#[test]
+fn the_gates_before_the_first_agent_are_shown_and_run_once_for_a_commit() {
+    let stage = Stage::new(HONEST);
+    stage.configure("loop: { gates: [\"echo one\", \"echo two\"] }\n");
+    std::fs::write(stage.at("home/slow"), "60").unwrap();
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let daemon = stage.start();
+    stage.wait("the first agent", || {
+        let runs = stage.json(&["runs", "--json"]);
+        runs.to_string().contains("\"claude-code\"").then_some(())
+    });
+    daemon.kill();
+    std::fs::remove_file(stage.at("home/slow")).unwrap();
+    let runs = stage.json(&["runs", "--json"]);
+    let slow = runs.as_array().unwrap().iter().find(|run| run["agent"] == "claude-code").unwrap();
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(slow["pid"].as_i64().unwrap()).unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+    let mut terminal = Terminal::open(&stage, &["run", "--once"]);
+    terminal.wait("claude-code: executed accepted (RL4)");
+    terminal.wait("runs `echo two`");
+    let (code, shown) = terminal.end();
+    assert_eq!(code, 0, "{shown}");
+    let before = gates_run(&stage).into_iter().filter(|(_, how)| how == "propose ok").count();
+    assert_eq!(before, 2, "each gate once on the base commit, also after the restart");
+}
+
+// covers: LP-33
+#[test]
+fn the_gates_before_the_first_agent_are_named_on_a_terminal_as_they_run() {
+    let stage = Stage::new(HONEST);
+    stage.configure("loop: { gates: [\"echo too-old; false\"] }\n");
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let mut terminal = Terminal::open(&stage, &["run", "--once"]);
+    terminal.wait("runs `echo too-old; false`");
+    terminal.wait("HELD: before the first agent");
+    let (code, shown) = terminal.end();
+    assert!(code == 1 && !shown.contains("claude-code works"), "{shown}");
 }
 
 // covers: LP-33, DM-09

@@ -86,6 +86,10 @@ fn the_example_flow_runs_to_its_end_by_itself() {
         assert!(event["context"]["spec"].is_string());
     }
     let metrics = &stage.json(&["metrics", "--json"])[0]["metrics"];
+    for line in include_str!("../relay/spec/metrics.md").lines() {
+        let key = line.trim_start_matches("- ").to_lowercase().replace(' ', "_");
+        assert!(!metrics[key.as_str()].is_null(), "the spec's `{line}` is not in {metrics}");
+    }
     let one = |name: &str| metrics[name].as_object().unwrap().values().next().unwrap().clone();
     assert_eq!((one("handoffs_per_workflow"), one("fix_iterations")), (6.into(), 2.into()));
     assert_eq!(metrics["time_per_agent"]["reviewer"]["runs"], 3);

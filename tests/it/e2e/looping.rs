@@ -117,7 +117,9 @@ fn an_agent_sees_the_listed_environment_and_no_shell_words() {
         "USER",
     ];
     let shells = ["PWD", "OLDPWD", "SHLVL", "_"];
-    assert!(names.iter().all(|name| ours.contains(name) || shells.contains(name)), "{names:?}");
+    let sandboxed = ["AGENCY_RUN_FOLDER", "TMPDIR"];
+    let listed = [&ours[..], &shells, &sandboxed].concat();
+    assert!(names.iter().all(|name| listed.contains(name)), "{names:?}");
     assert!(ours.iter().all(|name| names.contains(name)), "{names:?}");
     assert_eq!(
         std::fs::read_to_string(stage.at("home/pwd")).unwrap().trim(),
@@ -299,6 +301,52 @@ fn an_agents_own_uncommitted_review_file_does_not_hold_the_loop_after_adopt() {
     assert_eq!(stage.start_with(&["--once"]).wait(), 0, "{}", stage.daemon_log());
     assert_eq!(stage.state()["phase"], "complete");
     assert!(stage.escalation("LP-19").is_none(), "the draft is the agent's own work");
+}
+
+/// Waits in its first turn until the test has edited a file, as an owner may.
+const WAITS_FOR_THE_OWNER: &str =
+    "touch \"$HOME/at-work\"; while [ ! -f \"$HOME/edited\" ]; do sleep 0.05; done\n";
+
+// covers: LP-31
+#[test]
+fn what_the_owner_edits_during_a_proposal_is_put_back_and_the_named_command_gets_it_again() {
+    let stage = Stage::new(&format!("{WAITS_FOR_THE_OWNER}{HONEST}"));
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let daemon = stage.start();
+    stage.wait("the agent", || stage.at("home/at-work").exists().then_some(()));
+    stage.write("README.md", "edited by the owner\n");
+    stage.write("it's new.txt", "made by the owner\n");
+    std::fs::write(stage.at("home/edited"), "").unwrap();
+    let told = stage.wait("the message", || stage.escalation("LP-31"));
+    stage.wait_for_phase("complete");
+    assert_eq!(daemon.stop(), 0);
+    assert_ne!(stage.read("README.md").unwrap(), "edited by the owner\n");
+    let did = told["did"].as_str().unwrap();
+    assert!(did.contains("are kept in `refs/agency/put-back/"), "{told}");
+    assert!(told["summary"].as_str().unwrap().contains("`README.md`"), "{told}");
+    let command = told["resolve"].as_str().unwrap();
+    let mut shell = std::process::Command::new("sh");
+    let status = shell.args(["-c", command]).current_dir(stage.repo()).status().unwrap();
+    assert!(status.success(), "{command}");
+    assert_eq!(stage.read("README.md").unwrap(), "edited by the owner\n");
+    assert_eq!(stage.read("it's new.txt").unwrap(), "made by the owner\n");
+}
+
+// covers: LP-31
+#[test]
+fn what_cannot_be_put_back_holds_and_resume_accepts_it() {
+    let once = "if [ ! -f \"$HOME/did\" ]; then touch \"$HOME/did\"; ln -s README.md link.md; fi\n";
+    let stage = Stage::new(&format!("{once}{HONEST}"));
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let daemon = stage.start();
+    let told = stage.wait("the hold", || stage.escalation("LP-31"));
+    let said = told["summary"].as_str().unwrap();
+    assert!(said.contains("`link.md`, which agency cannot put back"), "{told}");
+    assert!(told["wont"].as_str().unwrap().contains("resume accepts"), "{told}");
+    stage.ok(&["resume"]);
+    stage.wait_for_phase("complete");
+    assert!(stage.git(&["ls-files"]).contains("link.md"), "the owner kept it");
+    assert_eq!(daemon.stop(), 0);
 }
 
 /// The example of spec 1 §3, word for word. Its `[...]` is not JSON.

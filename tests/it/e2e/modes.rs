@@ -28,7 +28,11 @@ impl Case {
 
     fn stage(&self) -> Stage {
         let stage = Stage::new(FAKE).with_env("AGENCY_STUCK_AFTER_MS", self.stuck_after_ms);
-        stage.configure_agents(&format!("retries: 2, backoff: 100ms, {}", self.limits), "");
+        // What the sandbox prevents is found out without it.
+        let is_prevented = matches!(self.mode, "kill-shim" | "stop-shim" | "forge");
+        let sandbox = if is_prevented { "sandbox: { mode: off }\n" } else { "" };
+        let agents = format!("retries: 2, backoff: 100ms, {}", self.limits);
+        stage.configure_agents(&agents, sandbox);
         let home = |name: &str, text: &str| std::fs::write(stage.at("home").join(name), text);
         home("honest.sh", HONEST).unwrap();
         home("mode", self.mode).unwrap();

@@ -65,7 +65,7 @@ fn night() -> (Stage, [PathBuf; 3]) {
          codex: {{ command: [sh, {}], retries: 2, backoff: 100ms }}\nboard: {{ auditor: codex, disk_floor: 1MiB }}\n",
         stage.at("agent.sh").display()
     );
-    fs::write(stage.at("agency.yaml"), config).unwrap();
+    stage.set_config(&config);
     let path = format!("{}:{}", stage.at("bin").display(), std::env::var("PATH").unwrap());
     let stage = stage.with_env("PATH", &path);
     let roots = [stage.repo(), stage.at("board"), stage.at("relay")];

@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn configure(stage: &Stage, hooks: &Receiver, more: &str) {
     let url = hooks.url("hook");
@@ -124,7 +124,8 @@ fn messages_are_sent_and_work_goes_on_while_the_outbox_cannot_be_synced() {
     let mut command = stage.program();
     command.arg("run").env("AGENCY_LOG", "info");
     let log = stage.at("daemon.log");
-    let during = Duration::from_secs(4);
+    let during = super::troubles::lasts(4, 20);
+    let begun = Instant::now();
     let traced =
         std::thread::spawn(move || fail_syncs(&command, "/outbox/", Errno::EIO, during, &log));
     let pid = wait_until(Duration::from_secs(20), || {
@@ -134,6 +135,7 @@ fn messages_are_sent_and_work_goes_on_while_the_outbox_cannot_be_synced() {
     // A sandbox where no process may trace another.
     let Some(pid) = pid.filter(|pid| *pid > 0) else { return };
     stage.wait("the message", || message(&hooks, "escalation.opened", "LP-18"));
+    assert!(begun.elapsed() < during, "it was sent while no sync succeeded");
     stage.wait_for_phase("complete");
     assert!(stage.daemon_log().contains("a message is kept in memory only"), "nothing failed");
     stage.wait("the message on disk", || {
@@ -145,4 +147,44 @@ fn messages_are_sent_and_work_goes_on_while_the_outbox_cannot_be_synced() {
     let opened = sent.filter(|one| one["rule"] == "LP-18" && one["type"] == "escalation.opened");
     let ids: Vec<_> = opened.map(|one| one["id"].clone()).collect();
     assert!(ids.iter().all(|id| *id == ids[0]), "one stable id: {ids:?}");
+}
+
+// covers: DM-08, DM-21, DM-18
+#[test]
+fn a_journal_that_cannot_be_synced_freezes_is_told_and_goes_on_in_a_new_file() {
+    use std::os::unix::fs::MetadataExt as _;
+    let hooks = Receiver::fine();
+    let stage = Stage::new(HONEST);
+    configure(&stage, &hooks, "");
+    stage.ok(&["loop", "init", "--steps", "1"]);
+    let segment = stage.folder().join("journal/000001.jsonl");
+    // A second name keeps the old file from being the new one by chance.
+    fs::hard_link(&segment, stage.at("old")).unwrap();
+    let mut command = stage.program();
+    command.arg("run").env("AGENCY_LOG", "info");
+    let (log, during) = (stage.at("daemon.log"), super::troubles::lasts(4, 20));
+    let traced =
+        std::thread::spawn(move || fail_syncs(&command, "/journal/", Errno::EIO, during, &log));
+    let told = wait_until(Duration::from_secs(20), || {
+        let told = message(&hooks, "escalation.opened", "DM-10");
+        told.or_else(|| traced.is_finished().then_some(Value::Null))
+    });
+    let Some(body) = told.filter(Value::is_object) else {
+        // A sandbox where no process may trace another.
+        assert!(matches!(traced.join().unwrap(), Err(Errno::EPERM | Errno::ENOSYS)));
+        return;
+    };
+    assert!(body["summary"].as_str().unwrap().contains("000001.jsonl"), "{body}");
+    stage.wait_for_phase("complete");
+    stage.wait("the notice's end", || message(&hooks, "escalation.resolved", "DM-10"));
+    let status = stage.json(&["status", "--json"]);
+    assert!(status["repos"][0]["notes"].to_string().contains("anew"), "{status}");
+    assert_eq!(status["repos"][0]["frozen"], false, "{status}");
+    let pid = i32::try_from(status["daemon"]["pid"].as_i64().unwrap()).unwrap();
+    kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
+    assert!(matches!(traced.join().unwrap(), Ok(End::Exited { code: 0, .. })));
+    let inode = |path: &std::path::Path| path.metadata().unwrap().ino();
+    assert_ne!(inode(&segment), inode(&stage.at("old")), "pages of a failed sync are not trusted");
+    assert!(stage.ok(&["journal", "verify"]).starts_with("the journal is whole"));
+    assert_eq!(stage.transitions().len(), 4, "every turn was made once");
 }

@@ -22,7 +22,7 @@ pub(super) fn park_for_long(stage: &Stage) {
     let text = format!(
         "agents:\n  claude-code: {agent}\n  codex: {agent}\nloop: {{ max_rejections: 100, settle: 300ms }}\n"
     );
-    fs::write(stage.at("agency.yaml"), text).unwrap();
+    stage.set_config(&text);
 }
 
 /// A loop of one step whose agent fails in `phase`.

@@ -24,7 +24,7 @@ fn with_claude(trouble: &str) -> Stage {
          codex: {{ command: [sh, {}] }}\n",
         agent.display()
     );
-    fs::write(stage.at("agency.yaml"), text).unwrap();
+    stage.set_config(&text);
     let path = format!("{}:{path}", stage.at("bin").display());
     let stage = stage.with_env("PATH", &path);
     stage.ok(&["loop", "init", "--steps", "1"]);

@@ -31,7 +31,7 @@ fn stage(script: &str) -> Stage {
     let agent = format!("{{ command: [sh, {}, {program}], backoff: 100ms }}", script.display());
     let agents: String = SEATS.iter().map(|seat| format!("  {seat}: {agent}\n")).collect();
     let roles: String = SEATS[2..].iter().map(|seat| format!("  {seat}: {seat}\n")).collect();
-    fs::write(stage.at("agency.yaml"), format!("agents:\n{agents}roles:\n{roles}")).unwrap();
+    stage.set_config(&format!("agents:\n{agents}roles:\n{roles}"));
     stage.write("CODEBASE.md", "# Map\n\n## Files\n- README.md:1\n\n## API catalog\n\n## Steps\n");
     stage.git(&["add", "-A"]);
     stage.git(&["commit", "--quiet", "-m", "the map"]);

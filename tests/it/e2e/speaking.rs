@@ -66,7 +66,7 @@ fn once_ends_when_the_days_money_is_spent() {
     let stage = stage.with_env("PATH", &path);
     let text = "agents:\n  claude-code: { profile: claude }\n  codex: { profile: claude }\n\
                 limits: { cost_per_day_usd: 1.5 }\n";
-    std::fs::write(stage.at("agency.yaml"), text).unwrap();
+    stage.set_config(text);
     stage.ok(&["loop", "init", "--steps", "1"]);
     let once = stage.agency(&["run", "--once"]);
     assert_eq!(stage.started().len(), 2, "{}", once.err);

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ pub(crate) struct Stage {
     dir: TempDir,
     /// What our program sees beside the usual.
     env: Vec<(String, String)>,
+    /// Whose everything here is and who runs our program, if not us.
+    user: Option<u32>,
 }
 
 /// What a command said.
@@ -35,17 +38,44 @@ pub(crate) struct Daemon {
 impl Stage {
     /// A repository with one commit, and this script for both agents.
     pub(crate) fn new(agent: &str) -> Self {
-        let stage = Self { dir: tempfile::tempdir().unwrap(), env: Vec::new() };
+        Self::within(tempfile::tempdir().unwrap(), agent)
+    }
+
+    /// The same for another user; only root can play one.
+    pub(crate) fn as_user(user: Option<u32>, agent: &str) -> Self {
+        Self::begin(tempfile::tempdir().unwrap(), user, agent)
+    }
+
+    /// The same in a folder of the test's own choice.
+    pub(crate) fn within(dir: TempDir, agent: &str) -> Self {
+        Self::begin(dir, None, agent)
+    }
+
+    fn begin(dir: TempDir, user: Option<u32>, agent: &str) -> Self {
+        let stage = Self { dir, env: Vec::new(), user };
         for dir in ["home", "repo"] {
             fs::create_dir_all(stage.at(dir)).unwrap();
         }
         fs::write(stage.at("agent.sh"), agent).unwrap();
         stage.configure("");
         stage.write("README.md", "the project\n");
+        stage.hand_over();
         stage.git(&["init", "--quiet", "--initial-branch=main"]);
         stage.git(&["add", "-A"]);
         stage.git(&["commit", "--quiet", "-m", "the owner's first commit"]);
         stage
+    }
+
+    /// Gives everything on the stage to its user, who need not be able to enter the folder that our program was built in.
+    pub(crate) fn hand_over(&self) {
+        let Some(user) = self.user else { return };
+        let own = self.at("agency");
+        if !own.exists() {
+            fs::copy(env!("CARGO_BIN_EXE_agency"), own).unwrap();
+        }
+        let user = format!("{user}:{user}");
+        let done = Command::new("chown").args(["-R", &user]).arg(self.at("")).status().unwrap();
+        assert!(done.success());
     }
 
     pub(crate) fn with_env(mut self, name: &str, value: &str) -> Self {
@@ -70,8 +100,25 @@ impl Stage {
     pub(crate) fn configure_agents(&self, settings: &str, more: &str) {
         let script = self.at("agent.sh");
         let agent = format!("{{ command: [sh, {}], {settings} }}", script.display());
-        let text = format!("agents:\n  claude-code: {agent}\n  codex: {agent}\n{more}");
-        fs::write(self.at("agency.yaml"), text).unwrap();
+        self.set_config(&format!("agents:\n  claude-code: {agent}\n  codex: {agent}\n{more}"));
+    }
+
+    /// Writes a whole configuration. Scripted agents keep their notes in HOME, where a real one may not write; a test that says
+    /// something of the sandbox itself gets exactly that.
+    pub(crate) fn set_config(&self, text: &str) {
+        let home = self.at("home");
+        let sandbox = match text.contains("sandbox:") {
+            true => String::new(),
+            false => format!("sandbox: {{ write: [\"{}\"] }}\n", home.display()),
+        };
+        fs::write(self.at("agency.yaml"), format!("{}\n{sandbox}", text.trim_end())).unwrap();
+    }
+
+    /// For a test that finds out what the sandbox would prevent.
+    pub(crate) fn without_sandbox(&self) {
+        let text = fs::read_to_string(self.at("agency.yaml")).unwrap();
+        let (before, _) = text.split_once("sandbox:").unwrap();
+        self.set_config(&format!("{before}sandbox: {{ mode: off }}"));
     }
 
     /// What we keep of the stage's only repository.
@@ -82,7 +129,10 @@ impl Stage {
 
     /// Our own program in this stage, with nothing asked of it yet.
     pub(crate) fn program(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_agency"));
+        let mut command = match self.user {
+            Some(_) => Command::new(self.at("agency")),
+            None => Command::new(env!("CARGO_BIN_EXE_agency")),
+        };
         self.hermetic(&mut command);
         command
             .env("AGENCY_STATE_DIR", self.at("state"))
@@ -102,6 +152,9 @@ impl Stage {
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .current_dir(self.repo())
             .stdin(Stdio::null());
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
     }
 
     /// Runs one command of ours to its end, in the repository.

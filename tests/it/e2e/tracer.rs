@@ -54,6 +54,11 @@ enum Injected {
         part: &'static str,
         until: Instant,
     },
+    /// So does the first call that makes a folder whose path has this part.
+    FailFolder {
+        errno: Errno,
+        part: &'static str,
+    },
 }
 
 /// Runs a command whose `nth` such call fails, counted from one; its messages are added to `log`. Its end comes with the name of
@@ -79,6 +84,18 @@ pub(crate) fn fail_syncs(
     let log = File::options().create(true).append(true).open(log).unwrap();
     let what = Injected::FailSyncs { errno, part, until: Instant::now() + during };
     trace(command, usize::MAX, what, log.into()).map(|(end, _)| end)
+}
+
+/// Runs a command whose first call that makes a folder with `part` in its path fails. Its end comes with the name of the call, if
+/// it came to that.
+pub(crate) fn fail_folder(
+    command: &Command,
+    part: &'static str,
+    errno: Errno,
+    log: &Path,
+) -> Result<(End, Option<&'static str>), Errno> {
+    let log = File::options().create(true).append(true).open(log).unwrap();
+    trace(command, usize::MAX, Injected::FailFolder { errno, part }, log.into())
 }
 
 /// Runs a command and kills it before its `nth` such call, counted from one.
@@ -178,6 +195,10 @@ impl Tracer {
         if self.is_failing_sync(thread, number, registers.rdi) {
             return self.prevent(thread);
         }
+        if self.is_failing_folder(thread, number, registers) {
+            self.killed = Some("mkdir");
+            return self.prevent(thread);
+        }
         if number == libc::SYS_close {
             self.files.remove(&registers.rdi);
         }
@@ -212,7 +233,10 @@ impl Tracer {
 
     /// The kernel did not know the call's number any more; the caller sees our error instead of its.
     fn refuse(&self, thread: Pid, mut registers: libc::user_regs_struct) {
-        if let Injected::Fail { errno } | Injected::FailSyncs { errno, .. } = self.what {
+        if let Injected::Fail { errno }
+        | Injected::FailSyncs { errno, .. }
+        | Injected::FailFolder { errno, .. } = self.what
+        {
             registers.rax = (-i64::from(errno as i32)).cast_unsigned();
             ptrace::setregs(thread, registers).unwrap();
         }
@@ -236,6 +260,21 @@ impl Tracer {
             && link().is_ok_and(|path| path.to_string_lossy().contains(part))
     }
 
+    fn is_failing_folder(
+        &self,
+        thread: Pid,
+        number: i64,
+        registers: libc::user_regs_struct,
+    ) -> bool {
+        let Injected::FailFolder { part, .. } = self.what else { return false };
+        let at = match number {
+            libc::SYS_mkdir => registers.rdi,
+            libc::SYS_mkdirat => registers.rsi,
+            _ => return false,
+        };
+        self.killed.is_none() && text_at(thread, at).contains(part)
+    }
+
     fn count(&mut self, name: &'static str, thread: Pid) {
         if self.killed.is_some() {
             return;
@@ -254,6 +293,17 @@ impl Tracer {
         self.left -= 1;
         self.calls += 1;
     }
+}
+
+/// A path in the memory of a thread that is stopped.
+fn text_at(thread: Pid, at: u64) -> String {
+    let words = (0..512).map_while(|n| {
+        ptrace::read(thread, (at + n * 8) as usize as ptrace::AddressType)
+            .ok()
+            .map(i64::to_ne_bytes)
+    });
+    let bytes: Vec<u8> = words.flatten().take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Calls that always change something which another process can see.

@@ -82,7 +82,7 @@ fn the_view_is_calm_fits_and_gives_the_terminal_back() {
     let stage = Stage::new(HONEST);
     stage.ok(&["loop", "init", "--steps", "1,2"]);
     let mut terminal = Terminal::open(&stage);
-    terminal.wait("the first picture", |sent| sent.contains("Violations are detected"));
+    terminal.wait("the first picture", |sent| sent.contains("isolation: "));
     let first = terminal.sent();
     assert!(first.starts_with(&format!("{ENTER}{WIPE}")), "{first:?}");
     assert!(lines(&first).iter().all(|line| line.chars().count() <= 80), "{first:?}");

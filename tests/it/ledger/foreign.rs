@@ -32,10 +32,14 @@ git -c user.name=a -c user.email=a@example.com commit --quiet -m "Set up"
 "#;
 
 fn stage() -> Stage {
+    stage_with("")
+}
+
+fn stage_with(more: &str) -> Stage {
     let stage = Stage::new(AGENT);
     let agent = format!("{{ command: [sh, {}], retries: 0 }}", stage.at("agent.sh").display());
     let seats = ["builder", "reviewer", "fixer"].map(|seat| format!("  {seat}: {agent}\n"));
-    stage.configure(&seats.concat());
+    stage.configure(&(seats.concat() + more));
     stage
 }
 
@@ -85,6 +89,43 @@ fn the_loop_does_not_begin_beside_a_refused_file() {
     }
 }
 
+/// What a file looks like whose writer has not finished, or never will.
+const UNFINISHED: [&str; 3] = ["", " \n", "{\"percent\": 40, \"eta\": "];
+
+// covers: LG-02, LG-15
+#[test]
+fn nothing_starts_beside_a_file_that_is_empty_or_cut_off() {
+    for (name, _) in FOREIGN {
+        for text in UNFINISHED {
+            for known in [Known::Untracked, Known::Ignored] {
+                let stage = stage();
+                put(&stage, name, text, known);
+                let before = seen(&stage, name);
+                let said = stage.agency(&["ledger", "init"]);
+                assert_eq!(said.code, 1, "{known:?} {name} {text:?}: {}{}", said.out, said.err);
+                assert!(said.err.contains(&format!("`{name}`")), "{}", said.err);
+                stage.agency(&["run", "--once"]);
+                assert_eq!(started(&stage), "", "{known:?} {name} {text:?}");
+                assert_eq!(seen(&stage, name), before, "{known:?} {name} {text:?}");
+            }
+        }
+    }
+}
+
+// covers: LG-02
+#[test]
+fn a_loop_under_way_starts_nothing_beside_a_file_that_is_cut_off() {
+    for (name, _) in FOREIGN {
+        let stage = stage();
+        stage.ok(&["ledger", "init"]);
+        put(&stage, name, UNFINISHED[2], Known::Untracked);
+        let before = seen(&stage, name);
+        stage.agency(&["run", "--once"]);
+        assert_eq!(started(&stage), "", "{name}: an agent was started");
+        assert_eq!(seen(&stage, name), before, "{name}");
+    }
+}
+
 // covers: LG-02
 #[test]
 fn a_loop_under_way_is_held_beside_a_refused_file_and_goes_on_when_it_is_gone() {
@@ -120,7 +161,8 @@ fn a_loop_under_way_is_held_beside_a_refused_file_and_goes_on_when_it_is_gone() 
 fn a_file_that_appears_while_an_agent_works_is_not_merged_over() {
     for (name, text) in FOREIGN {
         for known in [Known::Untracked, Known::Ignored] {
-            let stage = stage();
+            // It appears in the owner's tree, where an agent in a sandbox could not write.
+            let stage = stage_with("sandbox: { mode: off }\n");
             if known == Known::Ignored {
                 stage.write(".gitignore", format!("{name}\n"));
                 stage.git(&["add", ".gitignore"]);

@@ -1,14 +1,14 @@
 //! The home and the environment in which a real CLI finds a scripted provider, for tests under the real daemon.
 
-use super::room::{codex_config, environment};
-use crate::e2e::stage::Stage;
+use super::room::{Ports, codex_config, environment};
+use crate::stage::Stage;
 use std::ffi::OsStr;
 use std::fs;
 
-pub(super) fn settled(stage: Stage, port: u16, path: &OsStr) -> Stage {
+pub(super) fn settled(stage: Stage, ports: Ports, path: &OsStr) -> Stage {
     let home = stage.at("home");
     for (file, text) in [
-        (".codex/config.toml", codex_config(port)),
+        (".codex/config.toml", codex_config(ports.codex)),
         (
             ".gemini/settings.json",
             r#"{"security":{"auth":{"selectedType":"gemini-api-key"}}}"#.to_owned(),
@@ -17,7 +17,7 @@ pub(super) fn settled(stage: Stage, port: u16, path: &OsStr) -> Stage {
         fs::create_dir_all(home.join(file).parent().unwrap()).unwrap();
         fs::write(home.join(file), text).unwrap();
     }
-    environment(port, path.to_str().unwrap(), &home)
+    environment(ports, path.to_str().unwrap(), &home)
         .iter()
         .fold(stage, |stage, (name, value)| stage.with_env(name, value))
 }

@@ -1,5 +1,6 @@
 //! The scripted provider that a real CLI talks to, on loopback. It knows no CLI.
 
+use super::room::Ports;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
@@ -47,7 +48,7 @@ impl Provider {
     fn scripted(dir: &Path, mode: &str, script: &serde_json::Value) -> Self {
         std::fs::write(dir.join("script.json"), script.to_string()).unwrap();
         let mut command = Command::new("python3");
-        command.arg(crate::scenarios::root("tests/real-clis/mock_llm.py"));
+        command.arg(crate::root("tests/real-clis/mock_llm.py"));
         command.args(["--port", "0", "--script", "script.json", "--log", "requests.jsonl"]);
         if !mode.is_empty() {
             command.args(["--fail", mode]);
@@ -55,15 +56,33 @@ impl Provider {
         Self::Scripted(command.current_dir(dir).stdout(Stdio::piped()).spawn().unwrap())
     }
 
+    /// One that each CLI reaches at a port of its own, with troubles; see `tests/real-clis/night.py`.
+    pub(crate) fn with_weather(dir: &Path) -> Self {
+        let mut command = Command::new("python3");
+        command.arg("-B").arg(crate::root("tests/real-clis/night.py"));
+        command.args(["--weather", "weather.json", "--keys", "keys", "--log", "weather.jsonl"]);
+        Self::Scripted(command.current_dir(dir).stdout(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Asked once, as `port` is.
+    pub(crate) fn ports(&mut self) -> Ports {
+        serde_json::from_str(&self.first_line()).unwrap()
+    }
+
     /// Asked once: it is the first line that a scripted one prints.
     pub(crate) fn port(&mut self) -> u16 {
         match self {
             Self::Refusing(port) => *port,
-            Self::Scripted(child) => {
-                let mut line = String::new();
-                BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-                line.trim().rsplit(':').next().unwrap().parse().unwrap()
+            Self::Scripted(_) => {
+                self.first_line().trim().rsplit(':').next().unwrap().parse().unwrap()
             }
         }
+    }
+
+    fn first_line(&mut self) -> String {
+        let Self::Scripted(child) = self else { panic!("nobody listens there") };
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        line
     }
 }

@@ -1,7 +1,7 @@
 //! One CLI in a temporary place of its own: home, repositories, scripted providers, shim. What must come out is the tests' matter.
 
 use super::provider::{Provider, WROTE};
-use crate::runs::stage::{Stage, wait_until};
+use crate::run_stage::{Stage, wait_until};
 use agency::config::Profile;
 use agency::model::RunEnd;
 use agency::run::environment::{Names, of_run};
@@ -12,14 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
-use tokio::sync::{Mutex, MutexGuard};
 use uuid::Uuid;
 
 /// Nothing of it may be taken for a flag or by a shell.
 const PROMPT: &str = "--write `hello.txt`; echo $HOME \"now\" && {repo}";
-/// One CLI at a time: each is given a machine's full attention, so that limits of seconds mean something.
-static TURN: Mutex<()> = Mutex::const_new(());
-
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Case {
     /// Of the provider: one of its `--fail` modes, `refused`, or empty for a provider that works.
@@ -48,24 +44,15 @@ pub(crate) struct Room {
     session: Uuid,
     stage: Stage,
     dir: TempDir,
-    _turn: MutexGuard<'static, ()>,
 }
 
 impl Room {
-    /// `None`, and a line that says so, where the CLI is not installed.
-    #[expect(clippy::print_stderr, reason = "a test that proves nothing should say so")]
-    pub(crate) async fn open(profile: Profile) -> Option<Self> {
+    pub(crate) fn open(profile: Profile) -> Self {
         let path = search_path();
-        let python = || Command::new("python3").arg("-V").stdout(Stdio::null()).status().is_ok();
-        let Some(program) = find(profile, &path).filter(|_| python()) else {
-            eprintln!("skipped: no `{}` or no python3 (tests/real-clis/install)", word(profile));
-            return None;
-        };
-        let turn = TURN.lock().await;
-        let dir = tempfile::tempdir().unwrap();
+        let program = find(profile, &path).expect("the CLI that this test needs is installed");
+        let dir = place();
         let stage = Stage::new(dir.path());
-        let session = Uuid::new_v4();
-        Some(Self { profile, program, path, session, stage, dir, _turn: turn })
+        Self { profile, program, path, session: Uuid::new_v4(), stage, dir }
     }
 
     pub(crate) fn session(&self) -> Uuid {
@@ -192,6 +179,7 @@ impl Room {
         spec.dir = repo;
         spec.profile = Some(self.profile);
         spec.limits = Limits { wall_s: Some(case.wall_s.unwrap_or(35)), grace_s: 2, ..spec.limits };
+        spec.stdin = launch.stdin;
         spec.argv = argv(&launch, &spec);
         spec.env = self.env(case, port, &home, &launch, &spec);
         spec
@@ -206,7 +194,7 @@ impl Room {
         launch: &Launch,
         spec: &RunSpec,
     ) -> Vec<(String, String)> {
-        let mut from = environment(port, self.path.to_str().unwrap(), home);
+        let mut from = environment(Ports::one(port), self.path.to_str().unwrap(), home);
         from.retain(|(name, _)| !case.env.iter().any(|(other, _)| other == name));
         from.extend(case.env.iter().map(|(name, value)| ((*name).into(), (*value).into())));
         let names = Names { extra: &launch.env_names, never: &[] };
@@ -216,19 +204,51 @@ impl Room {
     }
 }
 
-/// Where the CLIs are looked for: our own place for them first.
+/// A folder for one test. codex takes no home below `/tmp`.
+pub(crate) fn place() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// Our own place for the CLIs first, then what they need themselves.
 pub(crate) fn search_path() -> OsString {
     let own = std::env::var_os("PATH").unwrap();
-    let mut dirs: Vec<PathBuf> = std::env::split_paths(&own).collect();
-    if let Some(prefix) = std::env::var_os("AGENCY_TEST_CLIS") {
-        dirs.insert(0, PathBuf::from(prefix).join("bin"));
+    std::env::join_paths(bin().into_iter().chain(std::env::split_paths(&own))).unwrap()
+}
+
+/// Where `tests/real-clis/install` put the CLIs.
+fn bin() -> Option<PathBuf> {
+    std::env::var_os("AGENCY_TEST_CLIS").map(|prefix| PathBuf::from(prefix).join("bin"))
+}
+
+/// Why tests with this CLI cannot run here.
+pub(crate) fn missing(profile: Profile) -> Option<String> {
+    let Some(bin) = bin() else { return Some("needs AGENCY_TEST_CLIS".to_owned()) };
+    let python = Command::new("python3").arg("-V").stdout(Stdio::null()).status();
+    match (find(profile, bin.as_os_str()), python) {
+        (None, _) => Some(format!("needs {} in AGENCY_TEST_CLIS", word(profile))),
+        (Some(_), Err(_)) => Some("needs python3".to_owned()),
+        (Some(_), Ok(_)) => None,
     }
-    std::env::join_paths(dirs).unwrap()
+}
+
+/// Where each CLI finds its provider.
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+pub(crate) struct Ports {
+    pub(crate) claude: u16,
+    pub(crate) codex: u16,
+    pub(crate) gemini: u16,
+    pub(crate) aider: u16,
+}
+
+impl Ports {
+    pub(crate) fn one(port: u16) -> Self {
+        Self { claude: port, codex: port, gemini: port, aider: port }
+    }
 }
 
 /// Everything that the four CLIs need to meet the scripted provider and nobody else.
-pub(crate) fn environment(port: u16, path: &str, home: &Path) -> Vec<(String, String)> {
-    let base = format!("http://127.0.0.1:{port}");
+pub(crate) fn environment(ports: Ports, path: &str, home: &Path) -> Vec<(String, String)> {
+    let base = |port: u16| format!("http://127.0.0.1:{port}");
     // Whoever wants to leave the machine meets a closed door.
     let nowhere = "http://127.0.0.1:9";
     [
@@ -237,14 +257,14 @@ pub(crate) fn environment(port: u16, path: &str, home: &Path) -> Vec<(String, St
         ("HTTP_PROXY", nowhere),
         ("HTTPS_PROXY", nowhere),
         ("NO_PROXY", "127.0.0.1"),
-        ("ANTHROPIC_BASE_URL", &base),
+        ("ANTHROPIC_BASE_URL", &base(ports.claude)),
         ("ANTHROPIC_API_KEY", "fake"),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
         ("OPENAI_API_KEY", "fake"),
-        ("OPENAI_API_BASE", &format!("{base}/v1")),
+        ("OPENAI_API_BASE", &format!("{}/v1", base(ports.aider))),
         ("GEMINI_API_KEY", "fake"),
         ("GEMINI_MODEL", "gemini-2.5-pro"),
-        ("GOOGLE_GEMINI_BASE_URL", &base),
+        ("GOOGLE_GEMINI_BASE_URL", &base(ports.gemini)),
         ("AIDER_MODEL", "openai/gpt-4o"),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))

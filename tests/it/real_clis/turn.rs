@@ -2,24 +2,22 @@
 
 use super::home::settled;
 use super::provider::Provider;
-use super::room::search_path;
-use crate::e2e::stage::{FLAG, Stage};
+use super::room::{Ports, place, search_path};
+use crate::stage::{FLAG, Stage};
 use agency::config::Profile;
-use agency::run::profile::{find, word};
+use agency::run::profile::word;
 use std::fs;
 
-fn play(profile: Profile) {
+// covers: SU-01, SU-05, SU-07, LP-01
+pub(crate) fn play(profile: Profile) {
     let path = search_path();
-    if find(profile, &path).is_none() {
-        return; // the tests of the profiles say that it is not installed
-    }
-    let stage = Stage::new("exit 9");
+    let stage = Stage::within(place(), "exit 9");
     // A minute ahead: the flag's time is fixed before the CLI starts, and two minutes are allowed.
     let now = chrono::Utc::now() + chrono::TimeDelta::seconds(60);
     let flag = serde_json::json!({"agent": "claude-code", "step": "1", "status": "proposed", "nextAgent": "codex",
         "timestamp": now});
     let mut provider = Provider::writing(&stage.at(""), "", FLAG, &flag.to_string());
-    let stage = settled(stage, provider.port(), &path);
+    let stage = settled(stage, Ports::one(provider.port()), &path);
     let builder = format!("{{ profile: {}, retries: 0, timeout: 50s }}", word(profile));
     let text = format!(
         "agents:\n  claude-code: {builder}\n  codex: {{ command: [\"false\"], retries: 0 }}\n"
@@ -38,25 +36,4 @@ fn play(profile: Profile) {
     );
     assert!(runs[0]["input_tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{runs}");
     drop(daemon);
-}
-
-// covers: SU-01, SU-05, SU-07, LP-01
-#[test]
-fn claude_plays_a_turn() {
-    play(Profile::Claude);
-}
-
-#[test]
-fn codex_plays_a_turn() {
-    play(Profile::Codex);
-}
-
-#[test]
-fn gemini_plays_a_turn() {
-    play(Profile::Gemini);
-}
-
-#[test]
-fn aider_plays_a_turn() {
-    play(Profile::Aider);
 }

@@ -4,7 +4,8 @@ use super::{begin, message, new_world, path};
 use crate::scenarios::uuid;
 use crate::world::World;
 use agency::model::*;
-use agency::protocol::handoff::state;
+use agency::protocol::handoff::table::Folder;
+use agency::protocol::handoff::{locks, state};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -13,6 +14,11 @@ const TYPES: &str = include_str!("spec/types.md");
 const STATE: &str = include_str!("spec/state.json");
 const ESCALATION: &str = include_str!("spec/escalation.json");
 const FLOW: &str = include_str!("spec/flow.txt");
+const EVENT: &str = include_str!("spec/event.json");
+const EVENTS: &str = include_str!("spec/events.md");
+const LOCK: &str = include_str!("spec/lock.js");
+const STORAGE: &str = include_str!("spec/storage.txt");
+const RETRY: &str = include_str!("spec/retry.txt");
 
 fn shared(world: &World) -> Value {
     serde_json::from_slice(world.bytes(state::PATH).unwrap()).unwrap()
@@ -350,4 +356,153 @@ fn a_journal_of_before_shown_and_refusals_still_loads() {
     send(&mut world, 2, "review_request", 1, |_| ());
     end(&mut world);
     assert_eq!(agent(&world), "reviewer");
+}
+
+fn crash(world: &mut World) {
+    let run = world.alive().expect("a run is alive").spawn.run.clone();
+    world.end_run(&run, Outcome::Crash { how: "exit 1".to_owned() });
+    world.settle().unwrap();
+}
+
+// covers: HO-09
+#[test]
+fn the_six_events_are_logged_with_the_fields_of_the_example() {
+    let mut world = with_builder();
+    send(&mut world, 2, "escalation", 1, |text| text["payload"]["blocking"] = false.into());
+    crash(&mut world);
+    let effects = world.decisions.iter().flat_map(|decision| &decision.effects);
+    let logged: Vec<&Event> = effects
+        .filter_map(|keyed| match &keyed.effect {
+            Effect::Log(event) => Some(event),
+            _ => None,
+        })
+        .collect();
+    let names: Vec<&str> =
+        EVENTS.lines().map(|line| line.trim_start_matches("- ").trim_matches('`')).collect();
+    assert_eq!(names.len(), 6);
+    for name in names {
+        let event = logged.iter().find(|event| event.event == name);
+        let event = event.unwrap_or_else(|| panic!("`{name}` was not logged"));
+        assert!(event.agent.is_some(), "{event:?}");
+    }
+    let example: Value = serde_json::from_str(EVENT).unwrap();
+    let started = logged.iter().find(|event| event.event == example["event"]).unwrap();
+    for (name, _) in example["context"].as_object().unwrap() {
+        assert!(started.context.contains_key(name), "{name} is not in {started:?}");
+    }
+    assert_eq!(started.context["workflow"], example["context"]["workflow"].as_str().unwrap());
+}
+
+// covers: HO-05
+#[test]
+fn a_lock_that_the_specs_script_writes_is_honoured_and_ours_has_its_fields() {
+    let entry = LOCK.split("= {").nth(1).unwrap().split("};").next().unwrap();
+    let fields: Vec<&str> =
+        entry.lines().filter_map(|line| Some(line.trim().split_once(':')?.0)).collect();
+    assert_eq!(fields, ["agent", "acquired", "expires"]);
+    let product = LOCK.split("Date.now() + ").nth(1).unwrap().split(')').next().unwrap();
+    let expiry: u64 = product.split('*').map(|factor| factor.parse::<u64>().unwrap()).product();
+    assert_eq!(Duration::from_millis(expiry), locks::EXPIRY);
+    // As `toISOString` writes times.
+    let written = json!({"locks": {"src/a.rs": {"agent": "fixer",
+        "acquired": "2026-01-01T00:00:00.000Z", "expires": "2026-01-01T00:30:00.000Z"}}});
+    let mut document = written.as_object().unwrap().clone();
+    let mut take = |at: &str| {
+        let at = at.parse().unwrap();
+        locks::acquire(&mut document, "src/a.rs", "builder", locks::EXPIRY, at)
+    };
+    let held = take("2026-01-01T00:29:59Z").unwrap_err().to_string();
+    assert!(held.contains("held by `fixer` until 2026-01-01T00:30:00Z"), "{held}");
+    let grant = take("2026-01-01T00:30:00Z").unwrap();
+    assert_eq!(grant.taken_over.unwrap().agent, "fixer");
+    let ours = &document["locks"]["src/a.rs"];
+    assert!(fields.iter().all(|field| ours[*field].is_string()), "{ours}");
+}
+
+// covers: HO-01, HO-02
+#[test]
+fn messages_lie_in_the_folders_of_the_spec_under_its_names() {
+    let folders: Vec<&str> = STORAGE
+        .lines()
+        .filter_map(|line| line.trim_start_matches(['├', '└', '─', ' ']).strip_suffix('/'))
+        .collect();
+    assert_eq!(folders, [".claude/handoffs", "pending", "accepted", "completed"]);
+    for (folder, ours) in
+        folders[1..].iter().zip([Folder::Pending, Folder::Accepted, Folder::Completed])
+    {
+        assert_eq!(*folder, ours.word());
+    }
+    assert_eq!(STORAGE.matches("handoff-uuid.json").count(), 3);
+    let mut world = new_world();
+    begin(&mut world);
+    world.settle().unwrap();
+    world.write("specs/a.md", "# A");
+    let name = STORAGE.split("── ").find(|part| part.starts_with("handoff-")).unwrap();
+    let name = name.lines().next().unwrap().replace("uuid", &uuid(1));
+    let text = message(&world, 1, "task_handoff", 1);
+    let file = format!("{}/{}/{name}", folders[0], folders[1]);
+    world.write(&file, serde_json::to_vec(&text).unwrap());
+    world.settle().unwrap();
+    end(&mut world);
+    assert_eq!(agent(&world), "builder", "{:?}", world.escalations);
+    let accepted = format!("{}/{}/{name}", folders[0], folders[2]);
+    assert!(world.bytes(&accepted).is_some() || world.bytes(&path("accepted", 1)).is_some());
+}
+
+// covers: HO-06
+#[test]
+fn a_task_is_retried_as_often_as_the_retry_protocol_says_with_growing_pauses() {
+    let most: usize = RETRY.lines().next().unwrap().split("= ").nth(1).unwrap().parse().unwrap();
+    assert!(RETRY.contains("exponential_backoff(attempt)"));
+    let mut world = with_builder();
+    let before = world.runs.len() - 1;
+    let mut pauses = Vec::new();
+    for _ in 1..most {
+        crash(&mut world);
+        let mut pause = Duration::ZERO;
+        while world.alive().is_none() {
+            assert!(pause < Duration::from_secs(600) && !told(&world, "HO-06"));
+            pause += Duration::from_secs(5);
+            world.pass(Duration::from_secs(5));
+            world.settle().unwrap();
+        }
+        pauses.push(pause);
+    }
+    crash(&mut world);
+    assert!(told(&world, "HO-06") && world.alive().is_none());
+    assert_eq!(world.runs.len() - before, most);
+    assert!(pauses.windows(2).all(|pair| pair[1] > pair[0]), "{pauses:?}");
+    // `except FatalError: escalate_to_human()`
+    let mut world = with_builder();
+    let runs = world.runs.len();
+    let run = world.alive().unwrap().spawn.run.clone();
+    world.end_run(&run, Outcome::Auth { said: "401".to_owned(), ask: String::new() });
+    world.settle().unwrap();
+    assert!(world.runs.len() == runs && world.escalations.iter().any(|told| told.holds));
+}
+
+// covers: HO-01, HO-04
+#[test]
+fn a_byte_order_mark_is_read_in_messages_and_in_the_state_and_utf_16_is_named() {
+    let marked = |text: &Value| [BOM, &serde_json::to_vec(text).unwrap()].concat();
+    let mut world = new_world();
+    begin(&mut world);
+    world.settle().unwrap();
+    world.write("specs/a.md", "# A");
+    let text = message(&world, 1, "task_handoff", 1);
+    world.write(&path("pending", 1), marked(&text));
+    world.settle().unwrap();
+    let mut theirs = shared(&world);
+    theirs["notes"] = json!(["kept"]);
+    world.write(state::PATH, marked(&theirs));
+    world.settle().unwrap();
+    end(&mut world);
+    assert_eq!(agent(&world), "builder", "{:?}", world.escalations);
+    let bytes = without_bom(world.bytes(state::PATH).unwrap()).to_vec();
+    let state: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!((&state["notes"][0], &state["current_agent"]), (&"kept".into(), &"builder".into()));
+    let wide: Vec<u8> = "\u{feff}{}".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let file = RelPath::new(path("pending", 2)).unwrap();
+    let problems = message::parse(&file, &wide, world.now.wall).unwrap_err();
+    assert!(problems[0].found.contains("UTF-16"), "{problems:?}");
 }

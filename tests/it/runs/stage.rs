@@ -54,6 +54,7 @@ impl Stage {
             protocol: "loop".to_owned(),
             argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
             dir: self.dir.clone(),
+            stdin: Default::default(),
             env: vec![("PATH".to_owned(), path)],
             limits: Limits { grace_s: 1, ..Limits::default() },
             profile: None,
@@ -61,6 +62,7 @@ impl Stage {
             model: None,
             price: None,
             prices: Default::default(),
+            sandbox: None,
         }
     }
 

@@ -2,7 +2,7 @@
 //! the steps of `when` and what the board says in the end.
 
 use super::review_loop::check_after;
-use super::{files_below, folders, golden, root, show};
+use super::{check_each, files_below, folders, golden, root, show};
 use crate::sheets::{Answer, MANIFEST, PROFILE, Task, asked_for};
 use crate::world::{Entry, MakeProtocol, World};
 use agency::model::*;
@@ -192,10 +192,7 @@ impl House {
 
 #[test]
 fn every_board_folder_decides_as_written() {
-    for folder in folders("board") {
-        eprintln!("{}", folder.display());
-        check(&folder);
-    }
+    check_each("board", check);
 }
 
 // Each row, each way to it, and each refusal needs at least one folder.

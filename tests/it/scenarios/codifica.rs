@@ -1,7 +1,7 @@
 //! The folders of `scenarios/codifica/`: one edit of the state files, by a verb of ours or by somebody's own hand, and what the
 //! rules say of it. `before/` is the last accepted version, `edited/` (if there) what somebody made of it.
 
-use super::{blessing, files_below, folders, golden, root};
+use super::{blessing, check_each, files_below, folders, golden, root};
 use agency::model::{RelPath, Timestamp};
 use agency::protocol::codifica::{
     Action, Actor, Board, Config, Refusal, Stamp, State, Verdict, act, claim_next, judge, table,
@@ -66,10 +66,7 @@ impl Scene {
 
 #[test]
 fn every_folder_of_codifica_is_judged_as_written() {
-    for folder in folders("codifica") {
-        eprintln!("{}", folder.display());
-        check(&folder);
-    }
+    check_each("codifica", check);
 }
 
 // Each row and each refusal needs at least one folder.

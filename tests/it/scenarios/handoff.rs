@@ -1,7 +1,7 @@
 //! Runs the folders of `tests/scenarios/handoff/`: plays the steps of `given`, then shows what is decided in the steps of `when`.
 
 use super::review_loop::check_after;
-use super::{folders, golden, root, show};
+use super::{check_each, folders, golden, root, show};
 use crate::world::World;
 use agency::model::*;
 use agency::protocol::handoff::{Handoff, Limits, Place, table};
@@ -121,10 +121,7 @@ fn make(git: bool) -> Box<dyn agency::protocol::Protocol> {
 
 #[test]
 fn every_handoff_folder_decides_as_written() {
-    for folder in folders("handoff") {
-        eprintln!("{}", folder.display());
-        check(&folder);
-    }
+    check_each("handoff", check);
 }
 
 // Each row and each refusal needs at least one folder.

@@ -1,7 +1,7 @@
 //! Scenarios of the ledger, `tests/scenarios/ledger/`: a project under way, one session of one agent that does what `wake.yaml` says,
 //! and everything that follows until it is quiet or the next agent runs.
 
-use super::{folders, golden, root, show};
+use super::{check_each, folders, golden, root, show};
 use crate::world::World;
 use agency::model::*;
 use agency::protocol::ledger::{Ledger, Limits, Place, table};
@@ -81,10 +81,7 @@ pub(crate) fn make() -> Box<dyn agency::protocol::Protocol> {
 
 #[test]
 fn every_folder_decides_as_written() {
-    for folder in folders("ledger") {
-        eprintln!("{}", folder.display());
-        check(&folder);
-    }
+    check_each("ledger", check);
 }
 
 #[test]
@@ -108,6 +105,23 @@ fn every_row_and_every_forbidden_action_has_a_folder() {
             let said = format!("{} did {}", agent.word(), action.words());
             assert!(texts.contains(&said), "no scenario shows that {said}");
         }
+    }
+}
+
+// covers: LG-16
+#[test]
+fn a_reviewer_is_asked_for_the_checklist_and_the_range() {
+    let asked = |phase: &str| {
+        let world = stage(&Scene { phase: phase.to_owned(), ..Scene::default() });
+        world.alive().unwrap().spawn.prompt.clone()
+    };
+    let review = asked("REVIEW");
+    for wanted in ["--checklist JSON", "--range-description TEXT", "maintainability"] {
+        assert!(review.contains(wanted), "{wanted}: {review}");
+    }
+    let architecture = asked("ARCHITECTURE");
+    for wanted in ["--checklist JSON", "structure, dependencies"] {
+        assert!(architecture.contains(wanted), "{wanted}: {architecture}");
     }
 }
 
@@ -325,6 +339,10 @@ fn summary(world: &World) -> String {
             review["trigger"].as_str().map(|why| format!(", {why}")).unwrap_or_default()
         )
         .unwrap();
+        if let Some(checklist) = review.get("checklist") {
+            let described = &review["commit_range"]["description"];
+            writeln!(text, "            checklist {checklist}, range {described}").unwrap();
+        }
     }
     for fix in listed(&reviews, "fixes") {
         let deferred: Vec<_> =

@@ -1,6 +1,6 @@
 //! Runs the folders of `tests/scenarios/review_loop/`: sets the loop up as `wake.yaml` says, then lets it run until quiet.
 
-use super::{blessing, files_below, folders, golden, root, show};
+use super::{blessing, check_each, files_below, folders, golden, root, show};
 use crate::world::{Entry, World};
 use agency::model::*;
 use agency::protocol::review_loop::{Limits, Place, ReviewLoop, table};
@@ -188,10 +188,7 @@ fn make(git: bool, push: bool) -> Box<dyn agency::protocol::Protocol> {
 
 #[test]
 fn every_folder_decides_as_written() {
-    for folder in folders("review_loop") {
-        eprintln!("{}", folder.display());
-        check(&folder);
-    }
+    check_each("review_loop", check);
 }
 
 // Each row and each refusal needs at least one folder.

@@ -4,8 +4,8 @@
 use super::stamp::Stamp;
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 /// What git finds in the owner's own directory. Neither `config`, `hooks` nor `info/attributes` may ever be among them.
@@ -152,10 +152,9 @@ fn put(dir: &Path, name: &str, text: &str) -> io::Result<()> {
     if whole.symlink_metadata().is_ok() {
         remove(&whole)?;
     }
-    fs::write(&whole, text)?;
-    if name.starts_with("exec/") {
-        fs::set_permissions(&whole, fs::Permissions::from_mode(0o700))?;
-    }
+    let mode = if name.starts_with("exec/") { 0o700 } else { 0o600 };
+    let mut fresh = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&whole)?;
+    fresh.write_all(text.as_bytes())?;
     if file.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
         fs::remove_dir_all(&file)?;
     }

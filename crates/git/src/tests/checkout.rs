@@ -128,6 +128,9 @@ async fn a_linked_work_tree_is_a_tree_of_its_own() {
     let repo = owner.open_at(&side).await;
     assert_eq!(repo.common_dir(), owner.root.canonicalize().unwrap().join(".git"));
     assert_ne!(repo.git_dir(), repo.common_dir());
+    let both = [repo.common_dir().to_owned(), repo.git_dir().to_owned()];
+    assert_eq!(repo.dirs_of(&side.canonicalize().unwrap()), both);
+    assert_eq!(repo.dirs_of(&owner.root), both[..1]);
     fs::write(side.join("new.txt"), "new\n").unwrap();
     let snapshot = repo.snapshot("end", None).await.unwrap();
     assert_eq!(snapshot.checkout.branch.as_deref(), Some("side"));

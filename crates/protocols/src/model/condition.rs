@@ -201,12 +201,22 @@ pub fn clock_time(at: Timestamp) -> String {
     at.format("%H:%MZ").to_string()
 }
 
+/// With the date where the hour alone would be taken for today's.
+fn day_time(at: Timestamp, now: Timestamp) -> String {
+    if at.date_naive() == now.date_naive() {
+        return clock_time(at);
+    }
+    at.format("%Y-%m-%d %H:%MZ").to_string()
+}
+
 impl Outcome {
     /// Why the next try waits, in words.
-    pub fn pause(&self, agent: &str, until: Moment) -> String {
-        let at = clock_time(until.wall());
-        if let Self::UsageLimit { .. } = self {
-            return format!("{agent}'s usage limit, resets {at}");
+    pub fn pause(&self, agent: &str, until: Moment, now: Timestamp) -> String {
+        let at = day_time(until.wall(), now);
+        if let Self::UsageLimit { until: named } = self {
+            // Without a reset that the provider names, the next try is only a guess of ours.
+            let then = if named.is_some() { ", resets" } else { "; next try" };
+            return format!("{agent}'s usage limit{then} {at}");
         }
         format!("the last run of {agent} {}; next try {at}", super::clip(&self.sentence(), 160))
     }
@@ -304,10 +314,16 @@ mod tests {
     fn a_wait_says_until_when() {
         let now = Now { wall: "2026-01-01T03:11:00Z".parse().unwrap(), ticks: Ticks(0) };
         let until = Moment::after(now, Duration::from_secs(30 * 60));
-        let limit = Outcome::UsageLimit { until: None };
-        assert_eq!(limit.pause("claude", until), "claude's usage limit, resets 03:41Z");
+        let limit = |until: Option<Timestamp>, pause| {
+            Outcome::UsageLimit { until }.pause("claude", pause, now.wall)
+        };
+        assert_eq!(limit(Some(until.wall()), until), "claude's usage limit, resets 03:41Z");
+        assert_eq!(limit(None, until), "claude's usage limit; next try 03:41Z");
+        let later = Moment::after(now, Duration::from_secs(3 * 86_400));
+        let words = limit(Some(later.wall()), later);
+        assert_eq!(words, "claude's usage limit, resets 2026-01-04 03:11Z");
         let crash = Outcome::Crash { how: "exit 1".to_owned() };
-        let words = crash.pause("codex", until);
+        let words = crash.pause("codex", until, now.wall);
         assert_eq!(words, "the last run of codex crashed: exit 1; next try 03:41Z");
         let waits = Condition::waits_until(words, until);
         assert_eq!(waits.until(), Some("2026-01-01T03:41:00Z".parse().unwrap()));

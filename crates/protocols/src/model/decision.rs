@@ -125,6 +125,11 @@ impl Builder {
         self
     }
 
+    pub fn memo(&mut self, memo: Memo) -> &mut Self {
+        self.decision.memo.push(memo);
+        self
+    }
+
     pub fn remember(&mut self, name: &str, value: impl Serialize) -> &mut Self {
         let value = serde_json::to_value(value).expect("BUG: memory must be plain data");
         self.decision.memo.push(Memo { name: name.to_owned(), value: Some(value) });

@@ -208,6 +208,15 @@ pub enum Query {
     Tip {
         name: String,
     },
+    /// The branch of this name, and the remote-tracking branches that end with it: `Fact::Branches`.
+    Branches {
+        name: String,
+    },
+    /// Every file that a commit changed which `to` has and `from` has not, also where a later one undid it: `Fact::Paths`.
+    Touched {
+        from: CommitId,
+        to: CommitId,
+    },
     /// The commits that `to` has and `from` has not: `Fact::Commits`, the oldest first.
     Range {
         from: Option<CommitId>,
@@ -235,6 +244,17 @@ pub enum Query {
     },
     FileAt {
         commit: CommitId,
+        path: RelPath,
+    },
+    /// The files of a commit that have one of these names (`*.sln`: that ending), in its top folder and two folders deep:
+    /// `Fact::Paths`.
+    Named {
+        commit: CommitId,
+        names: Vec<String>,
+    },
+    /// Changes whenever a file of a tree was written, also with the bytes that it had: `Fact::Digest`.
+    Stamp {
+        tree: TreeRef,
         path: RelPath,
     },
     Lines {
@@ -288,6 +308,8 @@ pub struct Spawn {
 pub enum Access {
     #[default]
     Write,
+    /// It also makes the commits itself, so it writes to the repository's git folders.
+    Commit,
     /// It brings what it is asked for as its last message (`RunEnd::said`).
     ReadOnly,
 }
@@ -303,6 +325,33 @@ impl Access {
 pub struct CommandLine {
     pub line: String,
     pub timeout_s: u64,
+    /// Set where it runs in a clean checkout and not in its tree as that is (LP-34).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clean: Option<CleanTree>,
+}
+
+/// The name of the worktree that the loop's gates run in.
+pub const CHECKS_TREE: &str = "loop-checks";
+
+/// What a command line finds in its worktree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CleanTree {
+    /// `None`: the tree of HEAD.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeId>,
+    pub state: CleanState,
+    /// Command lines that prepare the checkout; `None`: those that its lock files call for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Vec<String>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CleanState {
+    /// Checked out anew.
+    Fresh,
+    /// As the command before it left it; only the tree's own files are put back.
+    Continued,
 }
 
 /// What a command is answered.

@@ -175,6 +175,13 @@ pub struct CommitSeen {
     pub subject: String,
 }
 
+/// A branch as people name it (`build/A-1`, `origin/build/A-1`), and its newest commit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BranchTip {
+    pub branch: String,
+    pub tip: CommitId,
+}
+
 /// A commit and what it did to the files that were asked about, against its first parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touch {
@@ -204,6 +211,8 @@ pub enum Fact {
     Changes(Vec<Change>),
     Paths(Vec<RelPath>),
     Tip(Option<CommitId>),
+    /// The local branch first.
+    Branches(Vec<BranchTip>),
     Sides(Vec<super::Sides>),
     Commits(Vec<CommitSeen>),
     /// Files that two sides changed in different ways.

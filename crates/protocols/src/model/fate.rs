@@ -74,7 +74,7 @@ pub fn fate(outcome: &Outcome, runner: Runner<'_>, outage: Option<&Outage>, now:
         Outcome::UsageLimit { until } => {
             let wait = until.and_then(|until| (until - now.wall).to_std().ok());
             let until = Moment::after(now, wait.unwrap_or(PAUSE_MAX));
-            let words = outcome.pause(runner.agent, until);
+            let words = outcome.pause(runner.agent, until, now.wall);
             Fate::Park(Box::new(Park { until, words, outage: outage.cloned(), tell: None }))
         }
         Outcome::Provider { what, retry_at } => {

@@ -46,6 +46,13 @@ impl Rejection {
         let line = self.line.map(|line| format!("line {line}: ")).unwrap_or_default();
         format!("{line}found {found}; wanted {wanted} ({rule})")
     }
+
+    /// What would be right first, the file last: for a summary that may be cut.
+    pub fn fix_first(&self) -> String {
+        let Self { rule, file, found, wanted, .. } = self;
+        let line = self.line.map(|line| format!(":{line}")).unwrap_or_default();
+        format!("wanted {wanted}; found {found} ({rule}, {file}{line})")
+    }
 }
 
 impl fmt::Display for Rejection {

@@ -59,6 +59,16 @@ pub fn other_encoding(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
+/// A number with its noun, in the singular where it is one: `1 try`, `3 tries`.
+pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    match (count, noun.strip_suffix('y')) {
+        (1, _) => format!("1 {noun}"),
+        (_, Some(stem)) => format!("{count} {stem}ies"),
+        (_, None) => format!("{count} {noun}s"),
+    }
+}
+
 /// At most `limit` characters on one line: control characters become spaces, the cut is marked.
 pub fn clip(text: &str, limit: usize) -> String {
     let mut clean: String = text

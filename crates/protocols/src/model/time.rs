@@ -58,6 +58,43 @@ impl Moment {
     }
 }
 
+/// Notices when the wall clock is set back: less of its time has passed than on the steady clock (DM-11).
+#[derive(Clone, Debug, Default)]
+pub struct ClockWatch {
+    last: Option<Now>,
+    /// By how much it was set back, and when that was seen.
+    set_back: Option<(chrono::TimeDelta, Ticks)>,
+}
+
+impl ClockWatch {
+    /// Smaller steps are corrections of a clock that runs fast.
+    const SLACK: chrono::TimeDelta = chrono::TimeDelta::seconds(5);
+    /// What was written before the clock was set back is seen within this time, or is stale by its own protocol's rules.
+    const COUNTS_FOR: Duration = Duration::from_secs(600);
+
+    /// Takes note of both clocks. A look that comes out of order shows nothing.
+    pub fn look(&mut self, now: Now) {
+        let before = self.last.unwrap_or(now);
+        if now.ticks < before.ticks {
+            return;
+        }
+        self.last = Some(now);
+        let steady = chrono::TimeDelta::from_std(now.ticks.since(before.ticks)).unwrap_or_default();
+        let jump = now.wall - before.wall - steady;
+        if jump < -Self::SLACK {
+            self.set_back = Some((-jump, now.ticks));
+        }
+    }
+
+    /// The latest time that an honest writer can have read from the wall clock by `now`.
+    pub fn latest(&self, now: Now) -> Timestamp {
+        match self.set_back {
+            Some((by, at)) if now.ticks.since(at) <= Self::COUNTS_FOR => now.wall + by,
+            Some(_) | None => now.wall,
+        }
+    }
+}
+
 /// When a protocol wants to look again although nothing changed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
@@ -94,6 +131,30 @@ mod tests {
 
     fn now(seconds: u64, wall: &str) -> Now {
         Now { ticks: Ticks(seconds * 1000), wall: wall.parse().unwrap() }
+    }
+
+    // covers: DM-11
+    #[test]
+    fn a_time_of_before_the_clock_was_set_back_is_not_in_the_future_for_ten_minutes() {
+        let mut watch = ClockWatch::default();
+        let before = now(1000, "2026-01-01T12:00:00Z");
+        assert_eq!(watch.latest(before), before.wall);
+        watch.look(before);
+        watch.look(now(1060, "2026-01-01T12:01:00Z"));
+        let corrected = now(1061, "2026-01-01T12:00:58Z");
+        watch.look(corrected);
+        assert_eq!(watch.latest(corrected), corrected.wall, "a small correction");
+        let after = now(1071, "2026-01-01T10:01:08Z");
+        watch.look(after);
+        assert_eq!(watch.latest(after), "2026-01-01T12:01:08Z".parse::<Timestamp>().unwrap());
+        let later = now(1671, "2026-01-01T10:11:08Z");
+        watch.look(later);
+        assert!(watch.latest(later) > later.wall, "still within ten minutes");
+        let late = now(1672, "2026-01-01T10:11:09Z");
+        assert_eq!(watch.latest(late), late.wall);
+        watch.look(before);
+        watch.look(late);
+        assert_eq!(watch.latest(late), late.wall, "an old look is no news");
     }
 
     // covers: DM-11

@@ -3,10 +3,16 @@
 //! What counts: changed CI, lint or test configuration, changed scripts that a gate calls, fewer tests or more skipped ones than
 //! before. Tests that moved to another file are still there: they are counted over the whole change.
 
+mod callers;
 mod manifest;
 mod markers;
+mod shadows;
+
+pub use callers::further;
+pub use shadows::SHADOWS;
 
 use super::{Change, RelPath};
+use callers::{Caller, callers};
 use markers::Count;
 use serde::{Deserialize, Serialize};
 
@@ -64,9 +70,6 @@ const CONFIGURATION: &[&str] = &[
     ".codecov.yml",
 ];
 const CI_FOLDERS: [&str; 4] = [".github/workflows/", ".github/actions/", ".circleci/", ".ci/"];
-/// A new one of these takes something out of a check.
-const IGNORES: [&str; 3] = [".eslintignore", ".prettierignore", "conftest.py"];
-
 /// The files of a change that must be looked at, and those that say what a gate calls.
 pub fn to_compare(changes: &[Change], gates: &[String]) -> Vec<RelPath> {
     let touched = changes.iter().map(|change| &change.path);
@@ -75,6 +78,7 @@ pub fn to_compare(changes: &[Change], gates: &[String]) -> Vec<RelPath> {
         return paths;
     }
     paths.extend(ALWAYS.map(RelPath::fixed));
+    paths.extend(callers::named_by(gates));
     paths.sort();
     paths.dedup();
     paths
@@ -82,52 +86,50 @@ pub fn to_compare(changes: &[Change], gates: &[String]) -> Vec<RelPath> {
 
 fn counts(path: &RelPath, gates: &[String]) -> bool {
     // What a script of a manifest calls is known only when the manifest has been read.
-    let script = path.as_str().rsplit('.').next().is_some_and(|end| SCRIPTS.contains(&end));
     is_configuration(path)
+        || shadows::is_shadow(path)
+        || !path.file_name().contains('.')
         || manifest::is_manifest(path)
         || markers::is_code(path)
-        || script
-        || gates.iter().any(|gate| names(gate, path))
+        || is_script(path)
+        || callers(&[], gates).iter().any(|gate| gate.calls(path))
 }
 
-const SCRIPTS: [&str; 5] = ["sh", "bash", "mk", "ps1", "bat"];
+fn is_script(path: &RelPath) -> bool {
+    path.as_str().rsplit('.').next().is_some_and(|end| SCRIPTS.contains(&end))
+}
+
+const SCRIPTS: [&str; 6] = ["sh", "bash", "mk", "inc", "ps1", "bat"];
 
 /// What was loosened, one line each; nothing: the checks are what they were.
 pub fn weakened(sides: &[Sides], gates: &[String]) -> Vec<String> {
-    let lines = called(sides, gates);
+    let callers = callers(sides, gates);
     let mut found: Vec<String> =
-        sides.iter().filter_map(|side| weakened_file(side, &lines)).collect();
+        sides.iter().filter_map(|side| weakened_file(side, &callers)).collect();
     found.extend(fewer_tests(sides));
     found
 }
 
-/// The gates, and the scripts of manifests, as they were before the change.
-fn called(sides: &[Sides], gates: &[String]) -> Vec<String> {
-    let mut lines = gates.to_vec();
-    for side in sides.iter().filter(|side| ALWAYS.contains(&side.path.as_str())) {
-        lines.extend(side.before.as_ref().map(|bytes| text(bytes).into_owned()));
-    }
-    lines
-}
-
-fn weakened_file(side: &Sides, lines: &[String]) -> Option<String> {
+fn weakened_file(side: &Sides, callers: &[Caller<'_>]) -> Option<String> {
     let path = &side.path;
     if side.before == side.after {
         return None;
     }
     let Some(before) = &side.before else {
-        let ignores = IGNORES.contains(&path.file_name());
-        return ignores.then(|| format!("`{path}` is new and may take files out of a check"));
+        let lines = callers.iter().map(|caller| caller.text.as_ref());
+        let named = is_script(path) && callers.iter().any(|caller| caller.calls(path));
+        let named = named.then(|| format!("`{path}`, which a gate calls, is new"));
+        return shadows::why_new(path, lines).or(named);
     };
     let done = if side.after.is_some() { "changed" } else { "deleted" };
-    if is_configuration(path) {
+    if is_configuration(path) || shadows::is_shadow(path) {
         return Some(format!("`{path}` was {done}"));
     }
     if manifest::is_manifest(path) {
         let after = side.after.as_ref().map(text).unwrap_or_default();
         return manifest::loosened(path, &text(before), &after);
     }
-    let called = lines.iter().any(|line| names(line, path));
+    let called = callers.iter().any(|caller| caller.calls(path));
     called.then(|| format!("`{path}`, which a gate calls, was {done}"))
 }
 
@@ -183,13 +185,6 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Does a command line name this file?
-fn names(line: &str, path: &RelPath) -> bool {
-    let part = |c: char| c.is_alphanumeric() || "._-/".contains(c);
-    let mut words = line.split(|c| !part(c));
-    words.any(|word| word.trim_start_matches("./") == path.as_str())
-}
-
 fn text(bytes: &super::Bytes) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(&bytes.0)
 }
@@ -238,6 +233,55 @@ mod tests {
         assert!(wanted.contains(&RelPath::fixed("tools/t.sh")) && wanted.len() == 4, "{wanted:?}");
         let prose = [Change { path: RelPath::fixed("README.md"), to: None, new: false }];
         assert!(to_compare(&prose, &[]).is_empty());
+    }
+
+    // covers: LP-34, LP-30
+    #[test]
+    fn a_new_file_that_shadows_what_a_gate_runs_is_named() {
+        let gates = ["make check".to_owned(), "python3 -m pytest -q".to_owned()];
+        for path in [
+            "GNUmakefile",
+            "makefile",
+            ".npmrc",
+            "web/.npmrc",
+            "sitecustomize.py",
+            "conftest.py",
+            "pytest.py",
+            "pytest/__init__.py",
+            "node_modules/.bin/eslint",
+        ] {
+            let changed = weakened(&[side(path, None, Some("x"))], &gates);
+            assert!(matches!(&changed[..], [one] if one.contains(path)), "{path}: {changed:?}");
+            let change = [Change { path: RelPath::new(path).unwrap(), to: None, new: true }];
+            assert!(to_compare(&change, &gates).contains(&change[0].path), "{path}");
+        }
+        assert!(weakened(&[side("src/pytest.py", None, Some("x"))], &gates).is_empty());
+        assert!(weakened(&[side("src/shop.py", None, Some("x"))], &gates).is_empty());
+    }
+
+    // covers: LP-34, LP-30
+    #[test]
+    fn what_a_gate_script_sources_counts_however_deep() {
+        let gates = ["sh ci/check.sh".to_owned()];
+        let same = |path, text| side(path, Some(text), Some(text));
+        let sides = [
+            same("ci/check.sh", ". \"$(dirname \"$0\")/lib.sh\"\n"),
+            same("ci/lib.sh", "source tools/more\n"),
+            side("tools/more", Some("test -e x"), Some("true")),
+        ];
+        assert_eq!(weakened(&sides, &gates), ["`tools/more`, which a gate calls, was changed"]);
+        let change = [Change { path: RelPath::fixed("tools/more"), to: None, new: false }];
+        let first = to_compare(&change, &gates);
+        assert!(first.contains(&RelPath::fixed("ci/check.sh")), "{first:?}");
+        let then = further(&sides[..1], &gates, &first);
+        assert!(then.contains(&RelPath::fixed("ci/lib.sh")), "{then:?}");
+        let make = [
+            side("Makefile", Some("include config.mk\n-include local.mk\n"), None),
+            side("config.mk", Some("X=1"), Some("X=0")),
+            side("local.mk", None, Some("X=0")),
+        ];
+        let found = weakened(&make, &["make check".to_owned()]);
+        assert_eq!(found.len(), 3, "{found:?}");
     }
 
     // covers: LP-30, AG-18

@@ -2,10 +2,14 @@
 //!
 //! Refused: anchors, aliases, tags, directives, a second document, a key that is there twice, more than 64 levels.
 
+mod mistake;
+
 use super::clip;
 use granit_parser::{Event, Parser, ScalarStyle, Span, options};
 use std::collections::BTreeMap;
 use std::ops::Range;
+
+pub use mistake::{Mistake, usual_mistake, wanted_of};
 
 const DEPTH_MAX: usize = 64;
 
@@ -86,14 +90,18 @@ pub fn parse(text: &str) -> Result<Node, Trouble> {
     };
     let mut tree = Tree { text, open: Vec::new(), root: None, documents: 0 };
     for next in Parser::new_from_str_with_options(text, options) {
-        let (event, span) = next.map_err(|error| Trouble {
-            line: error.marker().line() as u64,
-            found: clip(&error.info(), 200),
-            wanted: "YAML of at most 64 levels",
-        })?;
+        let (event, span) =
+            next.map_err(|error| explain(text, error.marker().line() as u64, &error.info()))?;
         tree.take(event, span)?;
     }
     Ok(tree.root.unwrap_or(Node { line: 1, span: 0..0, kind: Kind::Null }))
+}
+
+fn explain(text: &str, line: u64, said: &str) -> Trouble {
+    match usual_mistake(text, line) {
+        Some(Mistake { line, found, wanted }) => Trouble { line, found, wanted },
+        None => Trouble { line, found: clip(said, 200), wanted: wanted_of(said) },
+    }
 }
 
 /// Text as a YAML value that reads back as exactly this text, whatever is in it.

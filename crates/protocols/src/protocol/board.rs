@@ -188,6 +188,10 @@ impl Protocol for Board {
         false
     }
 
+    fn assumed(&self) -> Vec<RelPath> {
+        self.index.assumed.iter().cloned().collect()
+    }
+
     fn absorb(&mut self, wake: &Wake) {
         self.index.absorb(wake);
     }
@@ -208,6 +212,18 @@ impl Protocol for Board {
         lines.sort();
         lines.dedup();
         lines
+    }
+
+    fn seats(&self) -> Vec<(Seat, &'static str)> {
+        let over = table::Status::is_over;
+        let tasks = self.index.memory.tasks.keys();
+        let tasks = tasks.filter(|id| !self.index.status_of(id).is_some_and(over));
+        let builders = tasks.filter_map(|id| Some(names::seat(&self.index.task(id)?.assignee)));
+        let mut seats: Vec<_> = builders.map(|seat| (Seat::new(seat), "builder")).collect();
+        seats.push((Seat::new(names::seat(&self.limits.auditor)), "auditor"));
+        seats.sort();
+        seats.dedup();
+        seats
     }
 
     fn status(&self, _: Now) -> Status {

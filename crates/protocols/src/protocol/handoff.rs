@@ -30,10 +30,11 @@ mod upkeep;
 
 use super::{Protocol, Status};
 use crate::model::{
-    Builder, Condition, Decision, Effect, Event, Interest, Now, RelPath, Seat, Shape, Wake,
-    WatchedFile, WatchedTree,
+    Condition, Decision, Effect, Event, Interest, Now, RelPath, Seat, Shape, Wake, WatchedFile,
+    WatchedTree,
 };
 use index::Index;
+use memory::Draft;
 use std::{collections::BTreeMap, time::Duration};
 use table::{Folder, Who};
 
@@ -76,12 +77,12 @@ impl Handoff {
         Self { limits, place, index: Index::default() }
     }
 
-    fn builder(&self) -> Builder {
-        Builder::new(NAME, self.index.memory.decisions)
+    fn builder(&self) -> Draft {
+        Draft::new(NAME, self.index.memory.decisions)
     }
 
     /// One of the six events of the spec (HO-09), with the workflow and its spec.
-    fn log(&self, decision: &mut Builder, event: &str, who: Option<Who>, more: &[(&str, &str)]) {
+    fn log(&self, decision: &mut Draft, event: &str, who: Option<Who>, more: &[(&str, &str)]) {
         let mut context: BTreeMap<String, String> =
             more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         if let Some(workflow) = &self.index.memory.workflow {
@@ -130,6 +131,11 @@ impl Protocol for Handoff {
 
     fn condition(&self, now: Now) -> Condition {
         condition::condition(self, now)
+    }
+
+    fn seats(&self) -> Vec<(Seat, &'static str)> {
+        let agents = [Who::Planner, Who::Builder, Who::Reviewer, Who::Fixer];
+        agents.map(|who| (Seat::new(who.word()), who.word())).to_vec()
     }
 
     fn status(&self, now: Now) -> Status {

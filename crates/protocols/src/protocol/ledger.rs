@@ -144,23 +144,25 @@ impl Protocol for Ledger {
         condition::condition(self, now)
     }
 
+    fn seats(&self) -> Vec<(Seat, &'static str)> {
+        ["builder", "reviewer", "fixer"].map(|role| (Seat::new(role), role)).to_vec()
+    }
+
     fn status(&self, now: Now) -> Status {
         let memory = &self.index.memory;
-        let held = memory.holds.first().map(|hold| hold.summary.clone());
+        let held = memory.holds.open.first().map(|hold| hold.summary.clone());
         let held = held.or_else(|| parking::only_parked_left(self));
-        let turn = memory.turn.as_ref();
+        let turn = memory.turn();
         let at = turn.map(|turn| {
-            let what = turn.feature.as_deref().unwrap_or(&turn.branch);
+            let what = turn.subject();
             let doing = match &turn.stage {
-                Stage::Running { .. } => "runs",
-                Stage::Opening | Stage::Based { .. }
-                    if turn.not_before.is_some_and(|at| at.left(now).is_some()) =>
-                {
+                Stage::Running(_) => "runs",
+                Stage::Opening | Stage::Ready(_) if turn.tries.pause(now).is_some() => {
                     "is tried again later"
                 }
-                Stage::Opening | Stage::Based { .. } => "is about to run",
-                Stage::Ended(_) | Stage::Left { .. } => "is judged",
-                Stage::Moving(_) => "is recorded",
+                Stage::Opening | Stage::Ready(_) => "is about to run",
+                Stage::Ended(_) | Stage::Looked(_) => "is judged",
+                Stage::Landing(_) => "is recorded",
             };
             let waiting = match parking::parked(self).as_slice() {
                 [] => String::new(),
@@ -169,9 +171,9 @@ impl Protocol for Ledger {
                     ids.join(", ")
                 ),
             };
-            format!("{} of {what} {doing}{waiting}", turn.agent.word())
+            format!("{} of {what} {doing}{waiting}", turn.task.agent.word())
         });
-        let summary = match (&held, at, &memory.main, &memory.rest) {
+        let summary = match (&held, at, &memory.main, memory.rest()) {
             (Some(held), ..) => format!("held: {held}"),
             (None, Some(at), ..) => at,
             (None, None, None, _) => match foreign::in_tree(self) {
@@ -182,9 +184,9 @@ impl Protocol for Ledger {
             (None, None, Some(_), None) => "looks for what comes next".to_owned(),
         };
         let detail = serde_json::json!({
-            "main": memory.main, "agent": turn.map(|turn| turn.agent.word()),
-            "feature": turn.and_then(|turn| turn.feature.clone()), "branch": turn.map(|turn| turn.branch.clone()),
-            "failures": turn.map_or(0, |turn| turn.failures), "refusals": memory.refusals,
+            "main": memory.main, "agent": turn.map(|turn| turn.task.agent.word()),
+            "feature": turn.and_then(|turn| turn.task.feature.clone()), "branch": turn.map(|turn| turn.task.branch.clone()),
+            "failures": turn.map_or(0, |turn| turn.tries.failures()), "refusals": memory.refusals,
             "parked": parking::parked(self),
         });
         Status { summary, held, detail }

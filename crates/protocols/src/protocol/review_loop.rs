@@ -72,10 +72,22 @@ pub struct Limits {
     /// The owner's own checks, each for `sh -c`; none: those that are found.
     pub gates: Vec<String>,
     pub gate_timeout: Duration,
+    pub gate_tree: GateTree,
+    /// Prepares the checkout of the gates; `None`: as its lock files call for.
+    pub setup: Option<Vec<String>>,
     /// What the runs of one step may cost, in millionths of a dollar.
     pub cost_per_step: Option<u64>,
     /// Tries after the first and the first wait between them, for each seat.
     pub tries: BTreeMap<Seat, (u32, Duration)>,
+}
+
+/// Where gates run (LP-34).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateTree {
+    /// In a checkout of the judged tree, where nothing ignored or hidden has a part.
+    Clean,
+    /// In the agents' own tree, with everything that lies there. The owner's choice, shown by every view.
+    Shared,
 }
 
 impl Default for Limits {
@@ -89,6 +101,8 @@ impl Default for Limits {
             push: false,
             gates: Vec::new(),
             gate_timeout: Duration::from_secs(45 * 60),
+            gate_tree: GateTree::Clean,
+            setup: None,
             cost_per_step: None,
             tries: BTreeMap::new(),
         }
@@ -150,6 +164,11 @@ impl Protocol for ReviewLoop {
         gates::gates(self)
     }
 
+    fn seats(&self) -> Vec<(Seat, &'static str)> {
+        let both = [table::Holder::Builder, table::Holder::Reviewer];
+        both.map(|holder| (Seat::new(holder.word()), holder.role())).to_vec()
+    }
+
     fn status(&self, now: Now) -> Status {
         let memory = &self.index.memory;
         let held = memory.holds.first().map(|hold| hold.summary.clone());
@@ -167,6 +186,9 @@ impl Protocol for ReviewLoop {
             "rejections": memory.refusals.in_a_row, "last_rejection": memory.refusals.last,
         });
         detail["gates"] = json!(gates::gates(self));
+        if self.limits.gate_tree == GateTree::Shared {
+            detail["gate_tree"] = "shared".into();
+        }
         detail["accepted_gates"] = json!(base::accepted(self));
         detail["away"] = json!(memory.away.as_ref().map(|cause| &cause.subject));
         Status { summary, held, detail }

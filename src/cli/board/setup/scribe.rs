@@ -40,8 +40,11 @@ enum Pen {
 pub(super) struct Scribe<'a> {
     root: &'a Path,
     pen: Pen,
-    done: Vec<(String, &'static str)>,
+    pub(super) done: Vec<(String, &'static str)>,
 }
+
+/// What became of a file that was not there before.
+pub(super) const NEW: &str = "new";
 
 impl<'a> Scribe<'a> {
     /// All of it, or nothing where a part of it cannot be written.
@@ -67,13 +70,14 @@ impl<'a> Scribe<'a> {
             let header = order.manifest.header();
             let renew = |old: &str| scaffold::with_header(old, &header);
             self.edit(state::PATH, |old| Ok(old.map(renew)))?;
+            self.edit(scaffold::WORKFLOW, |old| Ok(old.map(renew)))?;
         }
         for folder in scaffold::folders(order.manifest, order.parts) {
             self.refuse_link(&folder)?;
             if self.pen == Pen::Ink {
                 let is_new = self.root.join(&folder).symlink_metadata().is_err();
                 super::super::folder(self.root, &folder)?;
-                self.done.extend(is_new.then(|| (format!("{folder}/"), "new")));
+                self.done.extend(is_new.then(|| (format!("{folder}/"), NEW)));
             }
         }
         if order.adapters {
@@ -141,7 +145,7 @@ impl<'a> Scribe<'a> {
         }
         match store::edit(self.root, &rel, TEXT_MAX, WAIT, new) {
             Ok(Edited::Written) if was_there => self.done.push((path.to_owned(), "changed")),
-            Ok(Edited::Written) => self.done.push((path.to_owned(), "new")),
+            Ok(Edited::Written) => self.done.push((path.to_owned(), NEW)),
             Ok(Edited::Same) => {}
             Err(store::EditError::Refused(why)) => return Err(Refused(why).into()),
             Err(error) => return Err(Refused(error.to_string()).into()),

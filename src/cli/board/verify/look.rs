@@ -3,7 +3,7 @@
 use super::super::super::audit::Vault;
 use super::super::super::exit::{Misused, Refused};
 use super::super::runner::{Runner, Step};
-use super::super::{Place, bytes, refused, signals};
+use super::super::{Place, bytes, refused, signals, unchecked};
 use super::Args;
 use crate::clock;
 use crate::git::Repo;
@@ -84,6 +84,10 @@ impl<'a> Look<'a> {
         let gates = profile.as_ref().map(|profile| profile.commands.clone()).unwrap_or_default();
         let weakened = self.weakened(&gates).await?;
         notes.extend(self.delegation(task).await?);
+        if let Some(profile) = &profile {
+            let missing = unchecked(&self.place.root, profile);
+            notes.extend(missing.iter().map(profile::Unchecked::note));
+        }
         let commands = match &profile {
             Some(profile) => self.commands(task, profile, &mut runner, &mut notes).await?,
             None => Vec::new(),
@@ -163,27 +167,30 @@ impl<'a> Look<'a> {
         let named = |name: &str| (name != profile::AUTO).then(|| name.to_owned());
         let wanted = named(&task.dod_profile).or_else(|| named(&self.place.manifest.dod_profile));
         let detected = signals(&self.place.root, profile::detect);
-        let name = match (&wanted, &detected) {
-            (Some(name), _) => name.clone(),
-            (None, Some(found)) => found.name.clone(),
+        let names = match (&wanted, &detected) {
+            (Some(name), _) => vec![name.clone()],
+            (None, Some(found)) => profile::auto_names(found),
             (None, None) => {
                 notes.push("`auto` found nothing that it knows here; name a profile in the task or in agency.json".to_owned());
                 return Ok(None);
             }
         };
-        let path = profile::path_of(&name)
-            .ok_or_else(|| Misused(format!("`{name}` is not the name of a profile")))?;
-        let (text, note) = self.trusted(&path).await?;
-        notes.extend(note);
-        match (text, wanted) {
-            (Some(text), _) => {
-                Ok(Some(profile::parse(&text, &path).map_err(|problems| refused(&problems))?))
+        for name in &names {
+            let path = profile::path_of(name)
+                .ok_or_else(|| Misused(format!("`{name}` is not the name of a profile")))?;
+            let (text, note) = self.trusted(&path).await?;
+            notes.extend(note);
+            if let Some(text) = text {
+                let found = profile::parse(&text, &path).map_err(|problems| refused(&problems))?;
+                return Ok(Some(found));
             }
-            (None, None) => Ok(detected),
-            (None, Some(name)) => {
+        }
+        match (wanted, profile::path_of(&names[0])) {
+            (Some(name), Some(path)) => {
                 Err(Refused(format!("there is no profile `{name}`: `{path}` is missing (AG-16)"))
                     .into())
             }
+            _ => Ok(detected),
         }
     }
 

@@ -27,7 +27,7 @@ pub(super) fn start(step: &Step<'_>) -> Option<Decision> {
     }
     let path = answer_path(step, step.id, PlaceKind::Audit, auditor.as_str())?;
     let answer = RelPath::new(&path).ok()?;
-    let (lay, changed) = match seen_before(step, &answer) {
+    let (lay, stamp, changed) = match seen_before(step, &answer) {
         Ok(seen) => seen,
         Err(ask) => return Some(*ask),
     };
@@ -43,7 +43,7 @@ pub(super) fn start(step: &Step<'_>) -> Option<Decision> {
     let asked = Some(prompt::audit_number(step));
     step.keep(
         &mut decision,
-        Work { run: Some(run), answer, lay, said: None, asked, ..step.work.clone() },
+        Work { run: Some(run), answer, lay, stamp, said: None, asked, ..step.work.clone() },
     );
     Some(decision.finish())
 }
@@ -61,22 +61,28 @@ fn tell_maker(step: &Step<'_>, decision: &mut Builder, auditor: &Seat) {
     tell::once(step.it, decision, "AG-10", &format!("{auditor} audits {builder}"), &text);
 }
 
-/// What lies where the verdict will be asked for, and what there is to look at, as far as git tells.
-fn seen_before(
-    step: &Step<'_>,
-    answer: &RelPath,
-) -> Result<(Option<Digest>, Vec<RelPath>), Box<Decision>> {
+/// What lies where the verdict will be asked for, its stamp, and what there is to look at, as far as git tells.
+type SeenBefore = (Option<Digest>, Option<Digest>, Vec<RelPath>);
+
+fn seen_before(step: &Step<'_>, answer: &RelPath) -> Result<SeenBefore, Box<Decision>> {
     let fact = step.ask(Query::Read { tree: step.tree(), path: answer.clone() })?;
     let lay = if let Fact::File(Some(bytes)) = fact { Some(Digest::of(&bytes.0)) } else { None };
+    let stamp = if lay.is_some() { stamp(step, answer)? } else { None };
     let trees = step.work.start.clone().zip(step.work.judged.clone());
     let Some((from, to)) = trees.filter(|_| !step.work.shared) else {
-        return Ok((lay, step.work.mine.clone()));
+        return Ok((lay, stamp, step.work.mine.clone()));
     };
     let fact = step.ask(Query::Diff { from, to })?;
     let changes =
         if let Fact::Changes(changes) = fact { outside_ours(changes) } else { Vec::new() };
     let changed = changes.into_iter().map(|change| change.path).collect();
-    Ok((lay, changed))
+    Ok((lay, stamp, changed))
+}
+
+/// What the file system notes about a file; it differs after every write.
+fn stamp(step: &Step<'_>, path: &RelPath) -> Result<Option<Digest>, Box<Decision>> {
+    let fact = step.ask(Query::Stamp { tree: step.tree(), path: path.clone() })?;
+    Ok(if let Fact::Digest(stamp) = fact { stamp.clone() } else { None })
 }
 
 /// The auditor has ended. What it said last is its answer if it came to its end; half an answer is none.
@@ -153,7 +159,12 @@ fn brought(
         // AG-43: one that names this audit was written for it, whatever lay there before.
         let named = report::parse_audit(&bytes.0, path)
             .is_ok_and(|audit| audit.asked.is_some() && audit.asked == step.work.asked);
-        if fresh || named {
+        // So was one that was written while the auditor ran, whatever its bytes say.
+        let again = || -> Result<bool, Box<Decision>> {
+            let known = step.work.stamp.is_some() && asked == Some(path);
+            Ok(known && stamp(step, path)? != step.work.stamp)
+        };
+        if fresh || named || again()? {
             return Ok(Ok((path.clone(), bytes.clone())));
         }
     }

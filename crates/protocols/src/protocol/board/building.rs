@@ -155,7 +155,7 @@ pub(super) fn outside_ours(changes: &[Change]) -> Vec<Change> {
 }
 
 pub(super) fn lines(problems: &[Rejection]) -> String {
-    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    problems.iter().map(Rejection::fix_first).collect::<Vec<_>>().join("\n")
 }
 
 pub(super) fn reported(

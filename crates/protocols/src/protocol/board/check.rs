@@ -6,7 +6,7 @@ use super::names::{Place, PlaceKind, TaskId, Zone};
 use super::region::{self, Comments};
 use super::table::Status;
 use super::{adapters, artifact, profile, report, risks, state, task};
-use crate::model::{Digest, RelPath};
+use crate::model::{Digest, RelPath, without_bom};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One line of the answer.
@@ -183,6 +183,11 @@ impl Checker<'_> {
                     ));
                 }
                 problems.extend(self.edited_lists(&state));
+                let last = state.last_verify.map(|last| last.artifact_path);
+                if let Some(path) = last.filter(|path| !self.files.contains_key(path)) {
+                    let problem = format!("`last_verify` names `{path}`, which is not here");
+                    problems.push((state::PATH.to_owned(), problem));
+                }
                 problems
             }
         }
@@ -219,7 +224,9 @@ impl Checker<'_> {
     fn newest(&self) -> BTreeMap<TaskId, (&str, artifact::Artifact)> {
         let mut newest: BTreeMap<TaskId, (&str, artifact::Artifact)> = BTreeMap::new();
         for (path, bytes) in self.files.iter().filter(|(path, _)| path.ends_with(".verify.json")) {
-            let Ok(found) = serde_json::from_slice::<artifact::Artifact>(bytes) else { continue };
+            let Ok(found) = serde_json::from_slice::<artifact::Artifact>(without_bom(bytes)) else {
+                continue;
+            };
             let later = newest
                 .get(&found.task_id)
                 .is_none_or(|(_, known)| known.timestamp <= found.timestamp);

@@ -11,7 +11,7 @@ use super::task::Task;
 use super::{Board, base, hand, judge, remedy, risks, tamper};
 use crate::model::{
     Answer, Builder, Bytes, Command, CommitId, Decision, Effect, Fact, Now, Query, RelPath,
-    TreeRef, Verb, clip,
+    TreeRef, Verb, clip, counted,
 };
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ fn init(it: &Board, now: Now) -> Outcome {
     let mut decision = it.builder();
     take_over(it, &mut decision, now);
     let count = it.index.columns.values().map(std::collections::BTreeSet::len).sum::<usize>();
-    Outcome::Done(decision, format!("the board is ready; {count} tasks"))
+    Outcome::Done(decision, format!("the board is ready; {}", counted(count, "task")))
 }
 
 fn adopt(it: &Board, now: Now) -> Outcome {
@@ -149,7 +149,7 @@ fn resume(it: &Board, command: &Command) -> Outcome {
 fn own(it: &Board, command: &Command, now: Now) -> Outcome {
     if it.index.memory.ours.is_none() {
         return Outcome::No(
-            "our journal does not know this board; `agency init` begins one, `agency adopt` takes over what is here".to_owned(),
+            "agency has not managed this board here; `agency adopt` continues it, `agency init` begins a new one".to_owned(),
         );
     }
     if let Some(why) = it.is_frozen() {
@@ -277,8 +277,8 @@ impl Ask<'_> {
         if index.memory.refused.get(path) != Some(&file.digest) {
             return None;
         }
-        let problems = judge::problems_of(self.it, self.id, path, file);
-        problems.first().map(|problem| format!("{}; {path}", problem.gist()))
+        let why = judge::why_refused(self.it, self.id, path, file)?;
+        Some(format!("{why}; {path}"))
     }
 
     /// A move that needs nothing but its row.

@@ -15,9 +15,9 @@ pub(super) fn condition(it: &Board, now: Now) -> Condition {
     if let Some(hold) = memory.holds.first() {
         return held(hold);
     }
-    if let Some(Err(problems)) = &it.index.manifest {
-        let first = problems.first().map(ToString::to_string).unwrap_or_default();
-        return Condition::frozen(first, format!("put `{}` right", manifest::PATH));
+    if let Some(Err(_)) = &it.index.manifest {
+        let why = it.is_frozen().unwrap_or_default();
+        return Condition::frozen(why, format!("put `{}` right", manifest::PATH));
     }
     if memory.ours.is_none() {
         return match it.index.busy_with() {

@@ -3,9 +3,7 @@
 use super::memory::WayOut;
 use super::tell::{self, Reason};
 use super::{Board, assignees, away, command, condition, judge, manifest, record, tamper, work};
-use crate::model::{
-    Builder, Deadline, Decision, Effect, Fact, FileState, Now, Query, Rejection, Severity,
-};
+use crate::model::{Builder, Deadline, Decision, Effect, Fact, FileState, Now, Query, Severity};
 
 pub(super) fn decide(it: &Board, now: Now) -> Decision {
     if it.index.is_busy() {
@@ -44,10 +42,10 @@ fn stranger(it: &Board, _: Now) -> Option<Decision> {
     let mut reason = Reason::new(
         "DM-13",
         manifest::PATH,
-        "a task board is here that this machine's journal does not know".to_owned(),
+        "this repository already has a task board that agency has not managed here; `agency adopt` continues it".to_owned(),
     );
     reason.what = format!(
-        "`{}` exists, but there is no journal for this board on this machine: it is a clone, a copy, or it was run by another box.",
+        "`{}` exists, but there is no journal for this board on this machine: it is a clone, a copy, or another machine ran it.",
         manifest::PATH
     );
     reason.wont = "No task is judged or started until you say so.".to_owned();
@@ -71,11 +69,10 @@ fn frozen(it: &Board, _: Now) -> Option<Decision> {
             for problem in problems {
                 decision.reject(problem.clone());
             }
-            let first = problems.first().map(ToString::to_string).unwrap_or_default();
+            let why = it.is_frozen().unwrap_or_default();
             let mut reason =
-                Reason::new("AG-26", digest.short(), format!("the board is frozen: {first}"));
-            let gist = problems.first().map(Rejection::gist).unwrap_or_default();
-            reason.what = format!("`{}` cannot be read: {gist}", manifest::PATH);
+                Reason::new("AG-26", digest.short(), format!("the board is frozen: {why}"));
+            reason.what = why;
             reason.resolve = "put the file right; the board goes on by itself".to_owned();
             reason.evidence = problems.iter().map(ToString::to_string).collect();
             let cause = tell::tell(it, &mut decision, Severity::Critical, reason);
@@ -157,7 +154,9 @@ impl Board {
 
     pub(super) fn is_frozen(&self) -> Option<String> {
         match &self.index.manifest {
-            Some(Err(problems)) => problems.first().map(ToString::to_string),
+            Some(Err(problems)) => problems
+                .first()
+                .map(|problem| format!("`{}` cannot be read: {}", manifest::PATH, problem.gist())),
             None => match self.index.file(manifest::PATH) {
                 Some(FileState::Unreadable(odd)) => {
                     Some(format!("`{}` is {}", manifest::PATH, odd.found))

@@ -27,6 +27,8 @@ pub(super) struct Index {
     files: BTreeMap<RelPath, FileState>,
     /// What we wrote there ourselves, until the next look.
     written: BTreeMap<RelPath, Bytes>,
+    /// Tasks and reports that we wrote, until a look shows them.
+    pub(super) assumed: BTreeSet<RelPath>,
     pub(super) manifest: Option<Result<Manifest, Vec<Rejection>>>,
     sheets: BTreeMap<RelPath, Sheet>,
     by_id: BTreeMap<TaskId, BTreeSet<RelPath>>,
@@ -155,6 +157,7 @@ impl Index {
     fn absorb_file(&mut self, file: &FileSeen) {
         let there = Bytes::of(file);
         let path = &file.path;
+        self.assumed.remove(path);
         if is_fixed(path.as_str()) {
             if path.as_str() == manifest::PATH {
                 let whole = there.filter(|file| file.odd.is_none());
@@ -284,10 +287,12 @@ impl Index {
             let bytes: Arc<[u8]> = bytes.0.into();
             let digest = Digest::of(&bytes);
             if path.as_str().starts_with(INBOX) {
+                self.assumed.insert(path.clone());
                 self.file_task(&path, Some(Bytes { bytes, digest, odd: None }));
             } else if let Some(place) = Place::parse(path.as_str())
                 && place.kind == PlaceKind::Report
             {
+                self.assumed.insert(path.clone());
                 self.file_report(&place.id, &path, Some(Bytes { bytes, digest, odd: None }));
             } else {
                 // What lies there now is for the next look to say; until then it is what we wrote.

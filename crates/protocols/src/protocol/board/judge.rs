@@ -184,6 +184,18 @@ pub(super) fn problems_of(it: &Board, id: &TaskId, path: &RelPath, file: &Bytes)
     judged(it, id, path, file).err().unwrap_or_default()
 }
 
+/// Why a report is refused, in one line. The scope was judged when the report came, and the notice of then names the files.
+pub(super) fn why_refused(it: &Board, id: &TaskId, path: &RelPath, file: &Bytes) -> Option<String> {
+    if let Some(problem) = problems_of(it, id, path, file).first() {
+        return Some(problem.gist());
+    }
+    let told = it.index.memory.told_of.get(path);
+    told.filter(|cause| cause.rule.as_str() == "AG-13").map(|_| {
+        "a file outside the task's scope was changed; `agency escalations` names it (AG-13)"
+            .to_owned()
+    })
+}
+
 /// AG-07: the task exists, the writer is its assignee, it is IN_PROGRESS.
 fn objections(
     it: &Board,
@@ -275,7 +287,7 @@ pub(super) fn propose(
     let summary = format!("{id} asks for {} more: {}", texts.len(), clip(&texts[0], 100));
     let mut reason = Reason::new("AG-30", format!("follow-ups of {id}"), summary);
     reason.did = "They are proposals; no task was made of them.".to_owned();
-    reason.resolve = "agency task new --title …, for those that you want".to_owned();
+    reason.resolve = "agency task new --title … (for those that you want)".to_owned();
     reason.evidence = texts.iter().map(|text| clip(text, 300)).collect();
     tell::tell(it, decision, Severity::Notice, reason);
 }

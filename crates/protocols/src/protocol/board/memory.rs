@@ -224,6 +224,9 @@ pub(super) struct Work {
     /// What lay there before the auditor began: not its verdict, whoever wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) lay: Option<Digest>,
+    /// The stamp of that file: another one shows that the auditor wrote it again (AG-43).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) stamp: Option<Digest>,
     /// The number of the audit that was asked for (AG-43).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) asked: Option<String>,
@@ -315,6 +318,7 @@ impl Work {
             mine: Vec::new(),
             answer: None,
             lay: None,
+            stamp: None,
             asked: None,
             by_hand: false,
             said: None,

@@ -70,12 +70,15 @@ fn waiting(it: &Board, status: Status, id: &TaskId) -> String {
 fn refused(it: &Board) -> impl Iterator<Item = String> {
     let paths = it.index.memory.refused.keys().take(LINES);
     paths.map(|path| {
-        let problems = match it.index.report_file(path) {
-            Some((id, file)) => judge::problems_of(it, &id, path, file),
-            None => it.index.refusal_of(path).unwrap_or_default(),
+        let why = match it.index.report_file(path) {
+            Some((id, file)) => judge::why_refused(it, &id, path, file),
+            None => {
+                let problems = it.index.refusal_of(path).unwrap_or_default();
+                problems.first().map(|problem| problem.gist())
+            }
         };
-        match problems.first() {
-            Some(problem) => format!("refused {path}: {}", problem.gist()),
+        match why {
+            Some(why) => format!("refused {path}: {why}"),
             None => format!("refused {path}"),
         }
     })

@@ -20,7 +20,7 @@ fn line(step: &Step<'_>) -> String {
 pub(super) fn start(step: &Step<'_>) -> Decision {
     let mut decision = step.it.builder();
     let timeout_s = step.it.limits.verify_timeout.as_secs().max(1);
-    let command = Job::Command(CommandLine { line: line(step), timeout_s });
+    let command = Job::Command(CommandLine { line: line(step), timeout_s, clean: None });
     let who = (step.seat(), "builder", step.id.as_str());
     let run = step.spawn(&mut decision, step.tree(), who, command);
     let exit = Some(Exit { passed: false, began: step.now.wall, tail: String::new() });
@@ -56,7 +56,7 @@ pub(super) fn look(step: &Step<'_>) -> Option<Decision> {
     let bytes = Bytes(text(step).into_bytes());
     match report::parse(&bytes.0, &path) {
         Ok(report) => Some(building::reported(step, left, (path, &bytes), &report)),
-        Err(problems) => Some(step.give_up("AG-29", &format!("its report is wrong: {problems:?}"))),
+        Err(problems) => Some(step.give_up("AG-29", &building::lines(&problems))),
     }
 }
 

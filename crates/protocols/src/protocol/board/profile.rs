@@ -1,11 +1,13 @@
 //! DoD profiles (spec 2 §10): read and checked. `detect` finds one for a repository by its files. It runs nothing.
 
 mod detect;
+mod unchecked;
 
 use super::front::Fields;
 use crate::model::yaml::{self, quote};
-use crate::model::{Digest, Rejection, RelPath};
-pub use detect::{SIGNALS, Signals, detect, detect_as, generic, has_fixed_names};
+use crate::model::{Digest, Rejection, RelPath, without_bom};
+pub use detect::{SIGNALS, Signals, auto_names, detect, detect_as, generic, has_fixed_names};
+pub use unchecked::{Unchecked, can_be_told, is_own, markers, matches, unchecked};
 
 const RULE: &str = "AG-16";
 pub const FOLDER: &str = ".kodingx/dod/profiles";
@@ -71,7 +73,7 @@ pub fn parse(bytes: &[u8], path: &RelPath) -> Result<Profile, Vec<Rejection>> {
     let one = |found: String, wanted: &str, line: u64| {
         vec![Rejection::new(RULE, path, found, wanted).at_line(line).with_digest(&digest)]
     };
-    let text = std::str::from_utf8(bytes)
+    let text = std::str::from_utf8(without_bom(bytes))
         .map_err(|_| one("bytes that are not UTF-8".to_owned(), "UTF-8 text", 1))?;
     let root = yaml::parse(text).map_err(|t| one(t.found, t.wanted, t.line))?;
     let mut fields = Fields::new(RULE, path, &root, 0);

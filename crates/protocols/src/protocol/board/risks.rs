@@ -54,7 +54,7 @@ impl Risk {
 pub fn parse(text: &str) -> Vec<Risk> {
     let mut risks: Vec<Risk> = Vec::new();
     let (mut fenced, mut inside) = (false, false);
-    for (at, line) in text.lines().enumerate() {
+    for (at, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let line = line.trim();
         if line.starts_with("```") || line.starts_with("~~~") {
             fenced = !fenced;

@@ -126,7 +126,9 @@ fn planned(step: &Step<'_>) -> Result<Decision, Box<Decision>> {
         (Some(_) | None, _) => Vec::new(),
     };
     let note = if commit.is_some() { OWN_TREE } else { NO_GIT };
-    let findings = Findings { risks, loosened, notes: vec![note.to_owned()] };
+    let unchecked = verifying::unchecked(step, tip.as_ref(), &profile)?;
+    let notes = [note.to_owned()].into_iter().chain(unchecked).collect();
+    let findings = Findings { risks, loosened, notes };
     let check = check_of(step, (String::new(), 0), commit, profile, findings);
     let mut decision = step.it.builder();
     let work = Work { stage: Stage::Verify, check: Some(check), ..step.work.clone() };

@@ -123,13 +123,24 @@ impl State {
     /// The whole file: our frontmatter, and whatever text stands below it now.
     pub fn render(&self, now: Option<&[u8]>, header: &str) -> Vec<u8> {
         let body = now.and_then(body).unwrap_or_else(|| default_body(header));
-        (self.front() + &body).into_bytes()
+        // An editor or a checkout may have given the file other line ends; they stay.
+        let is_crlf = now.is_some_and(is_crlf);
+        let front = self.front();
+        let front = if is_crlf { front.replace('\n', "\r\n") } else { front };
+        (front + &body).into_bytes()
     }
 
-    /// Is the frontmatter in this file the one that we wrote?
+    /// Is the frontmatter in this file the one that we wrote? Its line ends may be others.
     pub fn is_in(&self, bytes: &[u8]) -> bool {
-        bytes.starts_with(self.front().as_bytes())
+        let front = self.front();
+        let front = if is_crlf(bytes) { front.replace('\n', "\r\n") } else { front };
+        bytes.starts_with(front.as_bytes())
     }
+}
+
+/// By its first line.
+fn is_crlf(bytes: &[u8]) -> bool {
+    bytes.split_inclusive(|&byte| byte == b'\n').next().is_some_and(|line| line.ends_with(b"\r\n"))
 }
 
 fn body(bytes: &[u8]) -> Option<String> {

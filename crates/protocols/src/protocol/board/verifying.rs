@@ -37,7 +37,11 @@ pub(super) fn setup(step: &Step<'_>) -> Decision {
 }
 
 pub(super) fn command(step: &Step<'_>, line: &str) -> CommandLine {
-    CommandLine { line: line.to_owned(), timeout_s: step.it.limits.verify_timeout.as_secs().max(1) }
+    CommandLine {
+        line: line.to_owned(),
+        timeout_s: step.it.limits.verify_timeout.as_secs().max(1),
+        clean: None,
+    }
 }
 
 /// The merge as it would be now, what it is checked by, and a worktree with exactly that.
@@ -78,7 +82,8 @@ fn planned(step: &Step<'_>) -> Result<Decision, Box<Decision>> {
         // No builder can put that right.
         Err(why) => {
             let way = format!(
-                "put the profile right and commit it, then agency task request-changes {} --reason …",
+                "put the commands that must pass into a profile in `.kodingx/dod/profiles/`, name it in the task's `dod_profile`, \
+                 commit `.kodingx`, then agency task request-changes {} --reason TEXT",
                 step.id
             );
             return Ok(step.ask_owner("AG-16", &why, way));
@@ -90,7 +95,7 @@ fn planned(step: &Step<'_>) -> Result<Decision, Box<Decision>> {
     let untouched = scope.untouched.iter().map(|glob| {
         format!("no file of `{glob}` was changed, though the scope's must_touch has it (AG-13)")
     });
-    let notes = untouched.collect();
+    let notes = untouched.chain(unchecked(step, Some(tip), &profile)?).collect();
     Ok(prepare(step, (merge, head), profile, Findings { risks: risk_check, loosened, notes }))
 }
 
@@ -196,21 +201,45 @@ fn profile_at(
     let names: Vec<String> = found.keys().cloned().collect();
     let detected =
         profile::detect(&Signals { names: &names, read: &|name| found.get(name).cloned() });
-    let name = named.clone().or_else(|| detected.as_ref().map(|profile| profile.name.clone()));
-    let Some(path) = name.as_deref().and_then(profile::path_of) else {
+    let names = match (&named, &detected) {
+        (Some(name), _) => vec![name.clone()],
+        (None, Some(detected)) => profile::auto_names(detected),
+        (None, None) => Vec::new(),
+    };
+    let paths: Vec<RelPath> = names.iter().filter_map(|name| profile::path_of(name)).collect();
+    let Some(first) = paths.first() else {
         return Ok(Err(
             "`auto` found nothing to check by; the owner must name a profile (AG-31)".to_owned()
         ));
     };
-    Ok(match (at(&path)?, named, detected) {
-        (Some(bytes), ..) => profile::parse(&bytes, &path).map_err(|problems| {
-            problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-        }),
-        (None, None, Some(detected)) => Ok(detected),
-        (None, ..) => Err(format!(
-            "`{path}` is in no commit of the target branch; the owner must commit it (AG-16)"
+    for path in &paths {
+        if let Some(bytes) = at(path)? {
+            return Ok(profile::parse(&bytes, path).map_err(|problems| {
+                problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+            }));
+        }
+    }
+    Ok(match (named, detected) {
+        (None, Some(detected)) => Ok(detected),
+        _ => Err(format!(
+            "`{first}` is in no commit of the target branch; the owner must commit it (AG-16)"
         )),
     })
+}
+
+/// AG-42: languages of a commit that no command of the profile checks, for the artifact.
+pub(super) fn unchecked(
+    step: &Step<'_>,
+    tip: Option<&CommitId>,
+    profile: &Profile,
+) -> Result<Vec<String>, Box<Decision>> {
+    let Some(commit) = tip.filter(|_| profile::can_be_told(profile)) else {
+        return Ok(Vec::new());
+    };
+    let query = Query::Named { commit: commit.clone(), names: profile::markers() };
+    let Fact::Paths(paths) = step.ask(query)? else { return Ok(Vec::new()) };
+    let files: Vec<String> = paths.iter().map(ToString::to_string).collect();
+    Ok(profile::unchecked(profile, &files).iter().map(profile::Unchecked::note).collect())
 }
 
 /// AG-40: the profile that a task's work will be checked by is the one that the owner sees. `Err`: what is not committed.
@@ -222,9 +251,9 @@ pub(super) fn seen(
     let (here, committed) = (profile_at(it, id, None)?, profile_at(it, id, Some(tip))?);
     Ok(match (here, committed) {
         (Ok(here), Ok(committed)) if here == committed => Ok(()),
-        // What nobody can read is said when it is needed (AG-16).
-        (Err(_), _) => Ok(()),
-        (Ok(here), _) => Err(here.name),
+        // A profile that cannot be read in either place is told when it is needed (AG-16).
+        (Err(_), Err(_)) => Ok(()),
+        (Ok(seen), _) | (Err(_), Ok(seen)) => Err(seen.name),
     })
 }
 

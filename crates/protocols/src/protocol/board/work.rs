@@ -11,7 +11,7 @@ use super::{auditing, base, building, hand, playwright, record, remedy, shared, 
 use crate::model::{
     Access, Builder, CommandLine, CommitId, Deadline, Decision, Effect, Event, Fact, FailureKind,
     Fate, Moment, NewWorktree, Now, Outage, Outcome, Query, RelPath, RunEnd, RunId, Runner, Seat,
-    Severity, Snapshot, Spawn, TreeRef, clip, fate,
+    Severity, Snapshot, Spawn, TreeRef, clip, counted, fate,
 };
 use std::time::Duration;
 
@@ -421,11 +421,7 @@ impl<'a> Step<'a> {
     pub(super) fn again(&self, stage: Stage, why: &str) -> Decision {
         let (retries, backoff) = self.it.limits.tries_of(&self.seat());
         if self.work.tries >= retries {
-            let tries = match self.work.tries + 1 {
-                1 => "after 1 try".to_owned(),
-                tries => format!("after {tries} tries"),
-            };
-            let why = format!("{why} ({tries})");
+            let why = format!("{why} (after {})", counted(self.work.tries + 1, "try"));
             return match self.known.status {
                 Status::InProgress => self.give_up("SU-06", &why),
                 Status::New

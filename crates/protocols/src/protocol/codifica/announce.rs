@@ -60,7 +60,8 @@ pub(super) fn announce(
     let summary = format!("done as a human by {who}: {}{also}", loosened[0]);
     let mut word = Word::new("SE-04", how, summary);
     word.did = "It counts. If it was not you, see who had access: `agency work audit`.".to_owned();
-    word.resolve = "nothing, if it was you; else put the task right by `agency work`".to_owned();
+    word.resolve =
+        "nothing to do if it was you; else put the task right with `agency work`".to_owned();
     loosened.truncate(MOST);
     word.evidence = std::iter::once(how.to_owned()).chain(loosened).collect();
     let alive = it.index.memory.jobs.values().filter_map(|job| match &job.stage {

@@ -31,7 +31,7 @@ impl Index {
 
     fn file_at(&self, commit: &CommitId, wanted: &RelPath) -> Option<&Fact> {
         let wanted = Query::FileAt { commit: commit.clone(), path: wanted.clone() };
-        self.answers.iter().find_map(|(query, fact)| (*query == wanted).then_some(fact))
+        self.answers().find_map(|(query, fact)| (*query == wanted).then_some(fact))
     }
 
     /// The contract of a commit, if that was answered and is one.
@@ -60,7 +60,7 @@ impl Index {
     /// What a commit changed against the accepted one, if that was answered.
     pub(super) fn changes_of(&self, commit: &CommitId) -> Option<&[Change]> {
         let wanted = diff_query(&self.memory.accepted.as_ref()?.commit, commit);
-        self.answers.iter().find_map(|(query, fact)| {
+        self.answers().find_map(|(query, fact)| {
             let Fact::Changes(changes) = fact else { return None };
             (*query == wanted).then_some(changes.as_slice())
         })
@@ -104,12 +104,17 @@ impl Index {
         let ours = |query: &Query| {
             matches!(query, Query::FileAt { .. } | Query::Diff { .. } | Query::Range { .. })
         };
-        let none = |(query, fact): &&(Query, Fact)| {
+        let none = |(query, fact): &(&Query, &Fact)| {
             matches!(fact, Fact::GitHeld(_))
                 || (matches!(fact, Fact::Unknown(_) | Fact::NoGit) && ours(query))
         };
-        self.answers.iter().find(none).map(|(query, fact)| (query, fact))
+        self.answers().find(none)
     }
+}
+
+/// Every file that the commits between these two changed, also where a later one undid it (CD-30).
+pub(super) fn touched_query(from: &CommitId, to: &CommitId) -> Query {
+    Query::Touched { from: from.clone(), to: to.clone() }
 }
 
 pub(super) fn diff_query(from: &CommitId, to: &CommitId) -> Query {

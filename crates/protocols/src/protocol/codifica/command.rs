@@ -7,7 +7,7 @@ use super::words::{Owner, State};
 use crate::model::{Answer, Builder, Command, Decision, Effect, Now, RunId, Verb};
 
 pub(super) fn answer(it: &Codifica, _: Now) -> Option<Decision> {
-    let command = it.index.commands.first()?;
+    let command = it.index.in_flight.command()?;
     let mut decision = it.builder();
     let answer = match command.verb {
         Verb::Adopt => adopt(it, &mut decision),

@@ -6,7 +6,7 @@ use super::memory::{Hold, Job, Stage};
 use super::task::Glance;
 use super::words::{Owner, State};
 use super::{FILE, away, dispatch};
-use crate::model::{Condition, LiveRun, Moment, Now, RunId, Work, clock_time};
+use crate::model::{Condition, LiveRun, Moment, Now, RunId, Work, clock_time, counted};
 
 pub(super) fn condition(it: &Codifica, now: Now) -> Condition {
     if let Some(hold) = it.index.memory.holds.first() {
@@ -15,7 +15,7 @@ pub(super) fn condition(it: &Codifica, now: Now) -> Condition {
     if let Some(run) = alive(it) {
         return Condition::Working(Work::Run(run));
     }
-    if let Some(effect) = it.index.busy_with() {
+    if let Some(effect) = it.index.in_flight.blocking() {
         return Condition::doing(effect);
     }
     if !it.desk.git {
@@ -72,8 +72,8 @@ fn alive(it: &Codifica) -> Option<LiveRun> {
 
 fn is_leasing(it: &Codifica, job: &Job) -> bool {
     match job.stage {
-        Stage::Claim => it.index.is_leasing(&crate::model::TreeRef::Main),
-        Stage::Tree => it.index.is_leasing(&job.tree()),
+        Stage::Claim => it.index.in_flight.is_leasing(&crate::model::TreeRef::Main),
+        Stage::Tree => it.index.in_flight.is_leasing(&job.tree()),
         Stage::Claiming { .. }
         | Stage::Base { .. }
         | Stage::Working { .. }
@@ -124,6 +124,7 @@ fn without_jobs(it: &Codifica, board: &Board, now: Now) -> Condition {
     }
     match board.glances().count() {
         0 => Condition::idle("no tasks"),
+        1 => Condition::done("the only task is over"),
         count => Condition::done(format!("all {count} tasks are over")),
     }
 }
@@ -156,8 +157,8 @@ fn stuck_claims(it: &Codifica) -> Option<String> {
         .iter()
         .find(|(_, rest)| rest.failures >= dispatch::CLAIM_TRIES && rest.head.as_ref() == head);
     let (agent, rest) = stuck?;
-    let tries = rest.failures;
-    Some(format!("agent:{agent} could not claim a task in {tries} tries; the branch must move"))
+    let tries = counted(rest.failures, "try");
+    Some(format!("agent:{agent} could not claim a task in {tries}; the branch must move"))
 }
 
 /// Why no agent is given this task.

@@ -7,7 +7,7 @@ use super::{FILE, away, command, condition, dispatch, draft, finish, history, wa
 use crate::model::{Deadline, Decision, Effect, FailureKind, Moment, Now, RunId};
 
 pub(super) fn decide(it: &Codifica, now: Now) -> Decision {
-    if it.index.is_busy() {
+    if it.index.in_flight.blocking().is_some() {
         return Decision::default();
     }
     // What is committed is judged before anything is believed of it.
@@ -90,7 +90,7 @@ fn contract_is_broken(it: &Codifica, _: Now) -> Option<Decision> {
 
 /// An effect of ours failed: the job it belongs to cannot go on, and the owner must look.
 fn failure(it: &Codifica, now: Now) -> Option<Decision> {
-    let (effect, failure) = it.index.failed.as_ref()?;
+    let (effect, failure) = it.index.in_flight.failed()?;
     if let Effect::Spawn(spawn) = effect {
         return dispatch::spawn_failed(it, spawn, failure, now);
     }

@@ -10,7 +10,7 @@ use super::words::{Actor, OURSELVES, Owner, State};
 use super::{finish, inherit, prompt};
 use crate::model::{
     Access, Builder, CommandLine, Decision, Effect, Event, Fact, Failure, Moment, NewWorktree, Now,
-    Query, RunId, Seat, Severity, Spawn, TreeRef,
+    Query, RunId, Seat, Severity, Spawn, TreeRef, counted,
 };
 use std::time::Duration;
 
@@ -150,7 +150,7 @@ fn take_one(it: &Codifica, board: &Board, now: Now) -> Option<Decision> {
 }
 
 fn claim(it: &Codifica, job: &Job) -> Option<Decision> {
-    if !it.index.granted.contains(&TreeRef::Main) {
+    if !it.index.in_flight.is_granted(&TreeRef::Main) {
         return (!it.index.asked_for(&TreeRef::Main)).then(|| {
             let mut decision = it.builder();
             decision.effect(Effect::Lease {
@@ -176,7 +176,7 @@ fn warn(it: &Codifica) -> Option<Decision> {
     let mut decision = it.builder();
     match &memory.noting {
         Some(Noting { run: Some(_), .. }) => return None,
-        Some(noting) if it.index.granted.contains(&TreeRef::Main) => {
+        Some(noting) if it.index.in_flight.is_granted(&TreeRef::Main) => {
             let run = run_id(it, &decision);
             let text = memory.warnings.get(&noting.task).cloned().unwrap_or_default();
             let line = format!(
@@ -217,12 +217,12 @@ fn warn(it: &Codifica) -> Option<Decision> {
 /// The task is claimed: its tree, a look at it, and then the agent.
 fn begin(it: &Codifica, job: &Job, board: &Board) -> Option<Decision> {
     let tree = job.tree();
-    if !it.index.granted.contains(&tree) {
+    if !it.index.in_flight.is_granted(&tree) {
         return (!it.index.asked_for(&tree)).then(|| ask_for_tree(it, job)).flatten();
     }
     let label = format!("codifica-{}-start", job.task);
     let mut decision = it.builder();
-    let seen = it.index.answers.iter().find_map(|(query, fact)| match (query, fact) {
+    let seen = it.index.answers().find_map(|(query, fact)| match (query, fact) {
         (Query::Snapshot { label: asked, .. }, Fact::Snapshot(snapshot)) if *asked == label => {
             Some(snapshot)
         }
@@ -233,7 +233,7 @@ fn begin(it: &Codifica, job: &Job, board: &Board) -> Option<Decision> {
             tell::hold_git(it, &mut decision, said);
             return Some(decision.finish());
         }
-        if it.index.answers.iter().any(|(query, _)| matches!(query, Query::Snapshot { .. })) {
+        if it.index.answers().any(|(query, _)| matches!(query, Query::Snapshot { .. })) {
             let mut word = Word::new(
                 "DM-10",
                 job.task.clone(),
@@ -262,7 +262,7 @@ fn begin(it: &Codifica, job: &Job, board: &Board) -> Option<Decision> {
         why: format!("{} claimed {}", job.agent, job.task),
         resume: None,
         command: None,
-        access: Access::Write,
+        access: Access::Commit,
     })));
     decision.effect(log("run.start", job));
     Some(decision.finish())
@@ -319,7 +319,7 @@ pub(super) fn claimed(
         let mut word = Word::new(
             "CD-08",
             job.agent.clone(),
-            format!("{} could not claim a task in {failures} tries", job.agent),
+            format!("{} could not claim a task in {}", job.agent, counted(failures, "try")),
         );
         word.evidence = vec![tail.to_owned()];
         word.did = "We try again when the branch moves.".to_owned();
@@ -373,7 +373,7 @@ fn command(run: RunId, agent: &str, task: &str, phase: &str, line: String) -> Sp
         prompt: String::new(),
         why: format!("{phase} {task}"),
         resume: None,
-        command: Some(CommandLine { line, timeout_s: CLAIM_LIMIT_S }),
+        command: Some(CommandLine { line, timeout_s: CLAIM_LIMIT_S, clean: None }),
         access: Access::Write,
     }
 }

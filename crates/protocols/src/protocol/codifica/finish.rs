@@ -1,6 +1,6 @@
 //! A run of ours has ended: what it left is looked at, judged by what really changed, kept, and its task goes on or waits.
 
-use super::baseline::diff_query;
+use super::baseline::{diff_query, touched_query};
 use super::board::Board;
 use super::dispatch::{claimed, log, remember};
 use super::finding::Finding;
@@ -12,7 +12,7 @@ use super::tell::{self, Word};
 use super::words::{Actor, Owner, State};
 use crate::model::{
     Builder, Change, CommitId, Decision, Effect, Fact, Fate, Moment, Now, Outage, Outcome,
-    PlannedCommit, Query, RelPath, Runner, Severity, Snapshot, fate,
+    PlannedCommit, Query, RelPath, Runner, Severity, Snapshot, clip, counted, fate,
 };
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) fn look_at_ends(it: &Codifica, now: Now) -> Option<Decision> {
 /// A warning was written, or could not be: it is not tried for ever.
 fn noted(it: &Codifica) -> Option<Decision> {
     let noting = it.index.memory.noting.as_ref()?;
-    let end = it.index.end_of(noting.run.as_ref()?)?;
+    let end = it.index.in_flight.end_of(noting.run.as_ref()?)?;
     let mut decision = it.builder();
     decision.forget("noting");
     decision.forget(&format!("warning/{}", noting.task));
@@ -46,12 +46,12 @@ fn noted(it: &Codifica) -> Option<Decision> {
 fn look(it: &Codifica, job: &Job, now: Now) -> Option<Decision> {
     match &job.stage {
         Stage::Claiming { run } => {
-            let end = it.index.end_of(run)?;
+            let end = it.index.in_flight.end_of(run)?;
             let code = if end.outcome == Outcome::Ok { Some(0) } else { end.exit_code };
             Some(claimed(it, job, code, &end.tail, now))
         }
         Stage::Working { run } => {
-            let end = it.index.end_of(run)?;
+            let end = it.index.in_flight.end_of(run)?;
             let (outcome, tail) = (end.outcome.clone(), end.tail.clone());
             let mut decision = it.builder();
             let mut next = job.clone();
@@ -67,20 +67,23 @@ fn look(it: &Codifica, job: &Job, now: Now) -> Option<Decision> {
 
 /// Looks at the tree, reads the state files that the agent touched there, and keeps what is in no commit.
 fn wind_up(it: &Codifica, job: &Job, now: Now) -> Decision {
-    let Some(left) = it.index.answers.iter().find_map(|answer| snapshot(answer, &label(job)))
-    else {
+    let Some(left) = it.index.answers().find_map(|answer| snapshot(answer, &label(job))) else {
         if let Some((_, Fact::GitHeld(said))) = it.index.unanswered() {
             let mut decision = it.builder();
             tell::hold_git(it, &mut decision, said);
             return decision.finish();
         }
-        if it.index.answers.iter().any(|(query, _)| matches!(query, Query::Snapshot { .. })) {
+        if it.index.answers().any(|(query, _)| matches!(query, Query::Snapshot { .. })) {
             // The tree cannot be looked at: whatever it holds stays there, and the owner must see to it.
             return given_up(it, job, "its worktree cannot be looked at", now);
         }
         return ask(it, job);
     };
-    let planned = it.index.answers.iter().find_map(|(_, fact)| {
+    if let Some(said) = unknown_commits(it) {
+        let why = format!("git cannot say what its agent committed: {}", clip(said, 200));
+        return given_up(it, job, &why, now);
+    }
+    let planned = it.index.answers().find_map(|(_, fact)| {
         let Fact::Planned(planned) = fact else { return None };
         Some(planned)
     });
@@ -88,8 +91,7 @@ fn wind_up(it: &Codifica, job: &Job, now: Now) -> Decision {
     let touched = touched(it, left);
     let read = |path: &RelPath| {
         it.index
-            .answers
-            .iter()
+            .answers()
             .any(|(query, _)| matches!(query, Query::Read { path: read, .. } if read == path))
     };
     let open = match &kept {
@@ -106,7 +108,8 @@ fn wind_up(it: &Codifica, job: &Job, now: Now) -> Decision {
     if let Some(planned) = planned {
         decision.effect(Effect::Commit(PlannedCommit::clone(planned)));
     }
-    let findings = findings(it, job, left, &touched);
+    let undone = kept.as_ref().map(|kept| kept.undone(left)).unwrap_or_default();
+    let findings = findings(it, job, left, &touched, &undone);
     for finding in &findings {
         decision.reject(finding.rejection.clone());
     }
@@ -137,7 +140,7 @@ fn without_artifacts(it: &Codifica, job: &Job, left: &Snapshot) -> Option<Word> 
     Some(word)
 }
 
-fn snapshot<'a>((query, fact): &'a (Query, Fact), wanted: &str) -> Option<&'a Snapshot> {
+fn snapshot<'a>((query, fact): (&'a Query, &'a Fact), wanted: &str) -> Option<&'a Snapshot> {
     match (query, fact) {
         (Query::Snapshot { label, .. }, Fact::Snapshot(snapshot)) if label == wanted => {
             Some(snapshot)
@@ -182,6 +185,7 @@ fn ask_more(
     }
     if let (Some(origin), Some(head)) = (&job.origin, &left.checkout.head) {
         decision.effect(Effect::Ask { query: diff_query(origin, head) });
+        decision.effect(Effect::Ask { query: touched_query(origin, head) });
     }
     if let Some(Kept { take, parent, .. }) = kept.filter(|kept| !kept.take.is_empty()) {
         let message =
@@ -214,25 +218,19 @@ impl Kept {
     /// `None` until it is known what the agent committed itself.
     fn of(it: &Codifica, job: &Job, left: &Snapshot) -> Option<Self> {
         let config = it.index.config();
-        let is_out = |change: &&Change| {
-            config.as_ref().is_some_and(|config| is_out_of_scope(config, &change.path))
-        };
+        let is_out =
+            |path: &RelPath| config.as_ref().is_some_and(|config| is_out_of_scope(config, path));
         let head = left.checkout.head.clone();
         let committed = match (&job.origin, &head) {
-            (Some(origin), Some(head)) if origin != head => {
-                let wanted = diff_query(origin, head);
-                let mut answers = it.index.answers.iter();
-                let fact = answers.find_map(|(query, fact)| (*query == wanted).then_some(fact))?;
-                if let Fact::Changes(changes) = fact { changes.as_slice() } else { &[] }
-            }
-            _ => &[],
+            (Some(origin), Some(head)) if origin != head => committed(it, origin, head)?,
+            _ => BTreeSet::new(),
         };
-        let aside = head.clone().filter(|_| committed.iter().any(|change| is_out(&change)));
+        let aside = head.clone().filter(|_| committed.iter().any(&is_out));
         let parent = if aside.is_some() { job.origin.clone() } else { head };
         let open = |change: &&Change| aside.is_some() || left.dirty.contains(&change.path);
-        let inside = left.changed.iter().filter(|change| !is_out(change) && open(change));
-        let outside = left.changed.iter().chain(committed).filter(is_out);
-        let out: BTreeSet<RelPath> = outside.map(|change| change.path.clone()).collect();
+        let inside = left.changed.iter().filter(|change| !is_out(&change.path) && open(change));
+        let changed = left.changed.iter().map(|change| &change.path).chain(&committed);
+        let out: BTreeSet<RelPath> = changed.filter(|path| is_out(path)).cloned().collect();
         Some(Self {
             take: inside.cloned().collect(),
             parent,
@@ -249,6 +247,13 @@ impl Kept {
         let name = format!("refs/heads/{}", job.branch);
         let was = left.checkout.head.clone();
         decision.effect(Effect::Ref { name, was, to: Some(origin.clone()) });
+    }
+
+    /// Files outside the scope that the agent committed and took back: only its commits have them.
+    fn undone(&self, left: &Snapshot) -> Vec<Change> {
+        let is_left = |path: &RelPath| left.changed.iter().any(|change| change.path == *path);
+        let undone = self.out.iter().filter(|path| !is_left(path));
+        undone.map(|path| Change { path: path.clone(), to: None, new: true }).collect()
     }
 
     /// What the owner is told of the files outside the scope.
@@ -269,6 +274,32 @@ impl Kept {
     }
 }
 
+/// Every file in the agent's own commits: what differs in the end, and what one of them changed and a later one undid.
+/// `None` until both are known.
+fn committed(it: &Codifica, origin: &CommitId, head: &CommitId) -> Option<BTreeSet<RelPath>> {
+    let answer = |wanted: Query| {
+        it.index.answers().find_map(|(query, fact)| (*query == wanted).then_some(fact))
+    };
+    let (differs, touched) =
+        (answer(diff_query(origin, head))?, answer(touched_query(origin, head))?);
+    let mut paths = BTreeSet::new();
+    if let Fact::Changes(changes) = differs {
+        paths.extend(changes.iter().map(|change| change.path.clone()));
+    }
+    if let Fact::Paths(touched) = touched {
+        paths.extend(touched.iter().cloned());
+    }
+    Some(paths)
+}
+
+/// Git cannot say what the agent committed, so nothing of it may count as inside the scope (CD-30).
+fn unknown_commits(it: &Codifica) -> Option<&str> {
+    it.index.answers().find_map(|(query, fact)| match (query, fact) {
+        (Query::Diff { .. } | Query::Touched { .. }, Fact::Unknown(said)) => Some(said.as_str()),
+        _ => None,
+    })
+}
+
 fn aside_ref(job: &Job, commit: &CommitId) -> String {
     let short = commit.as_str().get(..12).unwrap_or_default();
     format!("refs/agency/out-of-scope/{}-{short}", job.task)
@@ -281,11 +312,18 @@ fn touched(it: &Codifica, left: &Snapshot) -> Vec<RelPath> {
 }
 
 /// CD-12, CD-16 by the real difference; CD-10 for state files that the agent edited on its own branch.
-fn findings(it: &Codifica, job: &Job, left: &Snapshot, touched: &[RelPath]) -> Vec<Finding> {
+fn findings(
+    it: &Codifica,
+    job: &Job,
+    left: &Snapshot,
+    touched: &[RelPath],
+    undone: &[Change],
+) -> Vec<Finding> {
     let Some(config) = it.index.config() else { return Vec::new() };
     let mut findings = judge_changes(&config, &job.task, &left.changed);
+    findings.extend(judge_changes(&config, &job.task, undone));
     let bytes = |wanted: &RelPath, now: bool| {
-        it.index.answers.iter().find_map(|(query, fact)| match (query, fact) {
+        it.index.answers().find_map(|(query, fact)| match (query, fact) {
             (Query::Read { path, .. }, Fact::File(Some(bytes))) if now && path == wanted => {
                 Some(bytes.0.clone())
             }
@@ -349,13 +387,14 @@ fn settle(it: &Codifica, job: &Job, decision: &mut Builder, now: Now) {
         decision.effect(Effect::Release { tree: job.tree() });
         let wait = backoff * 2_u32.saturating_pow(failures.saturating_sub(1));
         let until = Moment::after(now, wait);
-        (next.not_before, next.paused) = (Some(until), outcome.pause(&agent, until));
+        (next.not_before, next.paused) = (Some(until), outcome.pause(&agent, until, now.wall));
         return remember(decision, &next);
     }
     let summary = format!(
-        "{} left {} in progress after {failures} tries; the last run {}",
+        "{} left {} in progress after {}; the last run {}",
         job.agent,
         job.task,
+        counted(failures, "try"),
         outcome.sentence()
     );
     let mut word = Word::new("SU-06", run.as_str(), summary);

@@ -43,7 +43,7 @@ pub(super) fn judge_commits(it: &Codifica, _: Now) -> Option<Decision> {
         return Some(judge_next(it, accepted, baseline, next));
     }
     // The index took the line from the answer, if there is one.
-    let answered = it.index.answers.iter().any(|(query, _)| matches!(query, Query::Range { .. }));
+    let answered = it.index.answers().any(|(query, _)| matches!(query, Query::Range { .. }));
     Some(if answered { rewritten(it, accepted, head) } else { ask_range(it, accepted, head) })
 }
 

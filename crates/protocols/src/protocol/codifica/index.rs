@@ -7,9 +7,9 @@ use super::finding::Finding;
 use super::memory::Memory;
 use super::scope::is_image;
 use super::{FILE, STATE_MAX, history};
+use crate::engine::InFlight;
 use crate::model::{
-    Change, Checkout, Command, CommitId, CommitSeen, Effect, Fact, Failure, FileState, Key, Query,
-    RelPath, RunEnd, RunEvent, TreeRef, Wake,
+    Change, Checkout, CommitId, CommitSeen, Fact, FileState, Key, Query, RelPath, TreeRef, Wake,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,13 +26,7 @@ pub(super) struct Index {
     pub(super) images: BTreeMap<RelPath, String>,
     board: Option<Board>,
     pub(super) checkout: Option<Checkout>,
-    in_flight: BTreeMap<Key, Effect>,
-    /// Answers that no decision has used yet.
-    pub(super) answers: Vec<(Query, Fact)>,
-    pub(super) failed: Option<(Effect, Failure)>,
-    pub(super) ended: Vec<RunEnd>,
-    pub(super) granted: BTreeSet<TreeRef>,
-    pub(super) commands: Vec<Command>,
+    pub(super) in_flight: InFlight,
     /// The accepted version, as far as it was read again.
     pub(super) baseline: Option<Baseline>,
     /// What comes after it, oldest first.
@@ -44,79 +38,51 @@ impl Index {
         match wake {
             Wake::File(seen) => self.absorb_file(&seen.path, &seen.state),
             Wake::Checkout(checkout) => self.checkout = Some(checkout.clone()),
-            Wake::Run(RunEvent::Ended(end)) => self.ended.push((**end).clone()),
-            Wake::Run(RunEvent::Started { .. }) | Wake::Deadline => {}
-            Wake::Fact { key, value } => {
-                if let Some(Effect::Ask { query }) = self.in_flight.remove(key) {
-                    self.queue_commits(&query, value);
-                    self.answers.push((query, value.clone()));
-                }
+            Wake::Fact { key, .. } => {
+                self.in_flight.absorb(wake);
+                self.queue_commits(key);
             }
             Wake::Decided(decision) => {
                 self.memory.take(decision);
                 if decision.memo.iter().any(|memo| memo.name == "accepted") {
                     self.move_baseline();
                 }
-                self.answers.clear();
-                self.failed = None;
+                self.in_flight.absorb(wake);
                 self.forget_known_ends();
-                for keyed in &decision.effects {
-                    self.absorb_intent(&keyed.effect);
-                    self.in_flight.insert(keyed.key.clone(), keyed.effect.clone());
-                }
             }
-            Wake::Done { key } => drop(self.in_flight.remove(key)),
-            Wake::Leased { tree } => drop(self.granted.insert(tree.clone())),
-            Wake::Failed { key, effect, failure } => {
-                self.in_flight.remove(key);
-                self.failed = Some((effect.clone(), failure.clone()));
-            }
-            Wake::Command(command) => self.commands.push(command.clone()),
+            Wake::Run(_)
+            | Wake::Deadline
+            | Wake::Done { .. }
+            | Wake::Leased { .. }
+            | Wake::Failed { .. }
+            | Wake::Command(_) => drop(self.in_flight.absorb(wake)),
         }
     }
 
-    fn queue_commits(&mut self, query: &Query, fact: &Fact) {
-        if let (Query::Range { to, .. }, Fact::Commits(commits)) = (query, fact)
+    /// The answer that has just come may say which commits wait to be judged.
+    fn queue_commits(&mut self, key: &Key) {
+        if let Some((asked, Query::Range { to, .. }, Fact::Commits(commits))) =
+            self.in_flight.answers().last()
+            && asked == key
             && let Some(accepted) = &self.memory.accepted
         {
             self.waiting = history::line(commits, &accepted.commit, to).unwrap_or_default();
         }
     }
 
-    fn absorb_intent(&mut self, effect: &Effect) {
-        match effect {
-            Effect::Reply { command, .. } => self.commands.retain(|known| known.id != *command),
-            Effect::Spawn(spawn) => drop(self.granted.remove(&spawn.tree)),
-            Effect::Release { tree } => drop(self.granted.remove(tree)),
-            Effect::Replace { .. }
-            | Effect::Take { .. }
-            | Effect::Move { .. }
-            | Effect::Create { .. }
-            | Effect::Amend { .. }
-            | Effect::Copy { .. }
-            | Effect::Ask { .. }
-            | Effect::Lease { .. }
-            | Effect::Stop { .. }
-            | Effect::Commit(_)
-            | Effect::Merge(_)
-            | Effect::Worktree(_)
-            | Effect::DropWorktree { .. }
-            | Effect::Ref { .. }
-            | Effect::Push { .. }
-            | Effect::Escalate(_)
-            | Effect::Resolve { .. }
-            | Effect::Log(_) => {}
-        }
-    }
-
     /// An end whose run memory does not wait for any more is dealt with.
     fn forget_known_ends(&mut self) {
         let memory = &self.memory;
-        self.ended.retain(|end| {
+        self.in_flight.keep_ends(|run| {
             let noting =
-                memory.noting.as_ref().is_some_and(|noting| noting.run.as_ref() == Some(&end.run));
-            noting || memory.jobs.values().any(|job| job.stage.run() == Some(&end.run))
+                memory.noting.as_ref().is_some_and(|noting| noting.run.as_ref() == Some(run));
+            noting || memory.jobs.values().any(|job| job.stage.run() == Some(run))
         });
+    }
+
+    /// The answers that no decision has used yet.
+    pub(super) fn answers(&self) -> impl Iterator<Item = (&Query, &Fact)> {
+        self.in_flight.answers().iter().map(|(_, query, fact)| (query, fact))
     }
 
     fn absorb_file(&mut self, path: &RelPath, state: &FileState) {
@@ -279,7 +245,7 @@ impl Index {
 
     fn changes_since_baseline(&self, commit: &CommitId) -> Option<Vec<Change>> {
         let wanted = diff_query(&self.baseline.as_ref()?.commit, commit);
-        self.answers.iter().find_map(|(query, fact)| {
+        self.answers().find_map(|(query, fact)| {
             let Fact::Changes(changes) = fact else { return None };
             (*query == wanted).then(|| changes.clone())
         })
@@ -293,33 +259,11 @@ impl Index {
         checkout.branch.as_ref() == Some(&accepted.branch) && checkout.busy.is_none()
     }
 
-    /// Something of ours is under way; deciding waits for it. A wait for a lease never blocks.
-    pub(super) fn is_busy(&self) -> bool {
-        self.busy_with().is_some()
-    }
-
-    /// The effect that deciding waits for.
-    pub(super) fn busy_with(&self) -> Option<&Effect> {
-        let waits = |effect: &Effect| {
-            matches!(effect, Effect::Lease { .. } | Effect::Stop { .. } | Effect::Push { .. })
-        };
-        self.in_flight.values().find(|effect| !waits(effect))
-    }
-
-    pub(super) fn is_leasing(&self, tree: &TreeRef) -> bool {
-        let mut open = self.in_flight.values();
-        open.any(|effect| matches!(effect, Effect::Lease { tree: asked, .. } if asked == tree))
-    }
-
     pub(super) fn asked_for(&self, tree: &TreeRef) -> bool {
-        self.granted.contains(tree) || self.is_leasing(tree)
+        self.in_flight.is_granted(tree) || self.in_flight.is_leasing(tree)
     }
 
     pub(super) fn head(&self) -> Option<&CommitId> {
         self.checkout.as_ref().and_then(|checkout| checkout.head.as_ref())
-    }
-
-    pub(super) fn end_of(&self, run: &crate::model::RunId) -> Option<&RunEnd> {
-        self.ended.iter().find(|end| end.run == *run)
     }
 }

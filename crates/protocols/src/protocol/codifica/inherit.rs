@@ -8,7 +8,7 @@ use super::keeper::Codifica;
 use super::memory::{Inherited, Job, Stage, Unmerged};
 use super::tell::{self, Word};
 use crate::model::{
-    CommitId, Decision, Effect, Fact, MergeStyle, Moment, Now, Query, RelPath, Severity,
+    BranchTip, CommitId, Decision, Effect, Fact, MergeStyle, Moment, Now, Query, RelPath, Severity,
 };
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -36,15 +36,22 @@ fn dependencies(board: &Board, task: &str) -> Vec<(String, String)> {
     found
 }
 
+impl Job {
+    /// A branch of this task is part of the base already.
+    fn has(&self, task: &str) -> bool {
+        self.inherited.iter().any(|work| work.task == task)
+    }
+}
+
 /// What must be known before the worktree is made; `None`: nothing is missing.
 pub(super) fn find_base(it: &Codifica, job: &Job, board: &Board) -> Option<Decision> {
     let wanted = dependencies(board, &job.task);
     if job.base.is_some() || wanted.is_empty() {
         return None;
     }
-    let name = |branch: &str| Query::Tip { name: format!("refs/heads/{branch}") };
+    let name = |branch: &str| Query::Branches { name: branch.to_owned() };
     let answer = |query: Query| {
-        it.index.answers.iter().find_map(|(asked, fact)| (*asked == query).then_some(fact))
+        it.index.answers().find_map(|(asked, fact)| (*asked == query).then_some(fact))
     };
     let mut decision = it.builder();
     if wanted.iter().any(|(_, branch)| answer(name(branch)).is_none()) {
@@ -56,7 +63,7 @@ pub(super) fn find_base(it: &Codifica, job: &Job, board: &Board) -> Option<Decis
     let mut left = Vec::new();
     for (task, branch) in wanted {
         match answer(name(&branch)) {
-            Some(Fact::Tip(Some(tip))) => left.push(Unmerged { task, branch, tip: tip.clone() }),
+            Some(Fact::Branches(tips)) => left.extend(unmerged(&task, tips)),
             Some(Fact::GitHeld(said)) => {
                 tell::hold_git(it, &mut decision, said);
                 return Some(decision.finish());
@@ -67,6 +74,19 @@ pub(super) fn find_base(it: &Codifica, job: &Job, board: &Board) -> Option<Decis
     let base = it.index.head()?.clone();
     remember(&mut decision, &Job { stage: Stage::Base { base, left }, ..job.clone() });
     Some(decision.finish())
+}
+
+/// The branches of a task: the one in this repository, then those that a remote had when it was fetched last, where these hold
+/// other work.
+fn unmerged(task: &str, tips: &[BranchTip]) -> Vec<Unmerged> {
+    let mut found: Vec<Unmerged> = Vec::new();
+    for BranchTip { branch, tip } in tips {
+        if found.iter().all(|known| known.tip != *tip) {
+            let (task, branch, tip) = (task.to_owned(), branch.clone(), tip.clone());
+            found.push(Unmerged { task, branch, tip });
+        }
+    }
+    found
 }
 
 /// Brings in the next branch that is left, or begins.
@@ -91,7 +111,7 @@ pub(super) fn bring_next(
         inherited.push(Inherited { task, branch, merged });
         Job { stage: Stage::Base { base, left: rest.to_vec() }, inherited, ..job.clone() }
     };
-    match it.index.answers.iter().find(|(query, _)| asks_about(query, base, work)) {
+    match it.index.answers().find(|(query, _)| asks_about(query, base, work)) {
         None => drop(decision.effect(Effect::Ask { query: is_merged })),
         Some((Query::Contains { .. }, Fact::Yes)) => {
             remember(&mut decision, &go_on(base.clone(), true));
@@ -107,6 +127,11 @@ pub(super) fn bring_next(
                 keep: None,
             };
             decision.effect(Effect::Ask { query });
+        }
+        // A remote's branch may be behind the one that is in already.
+        Some((_, Fact::Planned(planned))) if planned.changes.is_empty() && job.has(&work.task) => {
+            let stage = Stage::Base { base: base.clone(), left: rest.to_vec() };
+            remember(&mut decision, &Job { stage, ..job.clone() });
         }
         Some((_, Fact::Planned(planned))) => {
             remember(&mut decision, &go_on(planned.id.clone(), false));

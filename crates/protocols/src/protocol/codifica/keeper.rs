@@ -2,13 +2,15 @@
 //! It decides; it reads and writes nothing. `index.rs` is what is known now, `memory.rs` what is known for ever.
 
 use super::board::Board;
+use super::dispatch::ROLE;
 use super::index::Index;
 use super::scope::IMAGES;
 use super::task::Glance;
 use super::words::{Actor, Owner, State};
 use super::{FILE, NAME, STATE_MAX, away, condition, decide};
 use crate::model::{
-    Builder, Condition, Decision, Interest, Now, RelPath, Shape, Wake, WatchedFile, WatchedTree,
+    Builder, Condition, Decision, Interest, Now, RelPath, Seat, Shape, Wake, WatchedFile,
+    WatchedTree,
 };
 use crate::protocol::{Protocol, Status};
 use serde_json::json;
@@ -103,6 +105,10 @@ impl Protocol for Codifica {
 
     fn condition(&self, now: Now) -> Condition {
         condition::condition(self, now)
+    }
+
+    fn seats(&self) -> Vec<(Seat, &'static str)> {
+        self.desk.agents.iter().map(|agent| (Seat::new(agent), ROLE)).collect()
     }
 
     fn status(&self, _: Now) -> Status {

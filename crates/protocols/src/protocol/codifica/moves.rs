@@ -7,7 +7,7 @@ use super::read::SUMMARY_MAX;
 use super::table::{self, Guard, Row, Who};
 use super::task::Task;
 use super::words::{Actor, Kind, Owner, State};
-use crate::model::RelPath;
+use crate::model::{RelPath, counted};
 
 /// A move to judge.
 pub(super) struct Move<'a> {
@@ -206,7 +206,7 @@ fn no_room(it: &Move<'_>) -> Option<Finding> {
     let limit = it.board.config.rules.max_concurrent?;
     let held = it.board.held_by(agent);
     (held > limit).then(|| {
-        let found = format!("{held} tasks in progress by agent:{agent}");
+        let found = format!("{} in progress by agent:{agent}", counted(held, "task"));
         it.refuse("CD-12", found, &format!("at most {limit} (`max_concurrent_tasks_per_agent`)"))
     })
 }

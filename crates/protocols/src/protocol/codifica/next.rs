@@ -4,13 +4,14 @@ use super::act::{Acted, Action, Stamp, act};
 use super::board::Board;
 use super::task::Glance;
 use super::words::{Actor, Owner, State};
+use crate::model::counted;
 
 /// Why there is nothing to take.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Nothing {
     #[error("agent:{0} is not in `allowed_agents` (CD-12); ask a human")]
     NotAllowed(String),
-    #[error("agent:{agent} has {held} tasks in progress, at most {limit} are allowed (CD-12)")]
+    #[error("agent:{agent} has {} in progress, at most {limit} are allowed (CD-12)", counted(*held, "task"))]
     Full { agent: String, held: u64, limit: u64 },
     #[error("no task is todo, free for agent:{0} and has all its dependencies done (CD-05)")]
     NoTask(String),

@@ -40,14 +40,16 @@ pub(super) fn prompt(it: &Codifica, board: &Board, job: &Job, run: &RunId) -> St
 
 /// Where the work of a task before this one is (CD-15).
 fn place_of(job: &Job, id: &str, home: &str) -> String {
-    match job.inherited.iter().find(|work| work.task == id) {
-        Some(Inherited { branch, merged: true, .. }) => format!(
-            "The work of {id} is in your tree: its branch `{branch}` is merged into `{home}`."
-        ),
-        Some(Inherited { branch, merged: false, .. }) => format!(
-            "The work of {id} is in your tree: your branch starts from its branch `{branch}`, which is not merged into `{home}` yet."
-        ),
-        None => format!("{id} has no branch in this repository; your tree is `{home}`."),
+    let works = job.inherited.iter().filter(|work| work.task == id);
+    let places: Vec<String> = works
+        .map(|Inherited { branch, merged, .. }| match merged {
+            true => format!("its branch `{branch}` is merged into `{home}`"),
+            false => format!("your branch starts from its branch `{branch}`, which is not merged into `{home}` yet"),
+        })
+        .collect();
+    match places.as_slice() {
+        [] => format!("{id} has no branch in this repository; your tree is `{home}`."),
+        places => format!("The work of {id} is in your tree: {}.", places.join("; ")),
     }
 }
 

@@ -5,7 +5,7 @@ use super::config::{Config, FILE};
 use super::finding::Finding;
 use super::task::Task;
 use super::words::{Actor, State};
-use crate::model::{Change, RelPath};
+use crate::model::{Change, RelPath, counted};
 
 /// Everything in a change set that an agent must not do to files.
 pub fn judge_changes(config: &Config, task: &str, changes: &[Change]) -> Vec<Finding> {
@@ -48,7 +48,11 @@ pub(super) fn unrecorded(config: &Config, task: &Task, changes: &[Change]) -> Op
     let first = changes.iter().find(work)?;
     let handed_on = matches!(task.state, State::ToBeTested | State::Done);
     (handed_on && task.artifacts.is_empty()).then(|| {
-        let found = format!("{made} files made for a task in {} without artifacts", task.state);
+        let found = format!(
+            "{} made for a task in {} without artifacts",
+            counted(made, "file"),
+            task.state
+        );
         let wanted = "what was made in `artifacts`: `agency work artifact`";
         Finding::warning("CD-15", &first.path, found, wanted).of(&task.id)
     })

@@ -5,7 +5,7 @@ use super::finding::Finding;
 use super::moves::is_summary;
 use super::task::Task;
 use super::words::{Actor, Kind, Owner, State};
-use crate::model::clip;
+use crate::model::{clip, counted};
 use std::collections::HashMap;
 
 /// Everything at once, in file order, each with its line. One task is held in memory at a time.
@@ -307,7 +307,8 @@ fn crowds(board: &Board) -> Vec<Finding> {
         let count = held.entry(&glance.owner).or_default();
         *count += 1;
         if *count == limit + 1 {
-            let found = format!("more than {limit} tasks in progress by {}", glance.owner);
+            let found =
+                format!("more than {} in progress by {}", counted(limit, "task"), glance.owner);
             let wanted = "what `max_concurrent_tasks_per_agent` allows";
             let finding = Finding::violation("CD-12", board.path_at(place), found, wanted);
             findings.push(finding.at(board.line_at(place)).of(&glance.id));

@@ -3,7 +3,7 @@
 use super::keeper::Codifica;
 use super::tell::{self, Word};
 use super::words::State;
-use crate::model::{Decision, Now, Severity};
+use crate::model::{Decision, Now, Severity, counted};
 
 pub(super) fn look(it: &Codifica, now: Now) -> Option<Decision> {
     let memory = &it.index.memory;
@@ -20,8 +20,10 @@ pub(super) fn look(it: &Codifica, now: Now) -> Option<Decision> {
         }
         let hours = idle.as_secs() / 3600;
         let summary = format!(
-            "{} has been {}'s for {hours} hours without a note or transition",
-            task.id, task.owner
+            "{} has been {}'s for {} without a note or transition",
+            task.id,
+            task.owner,
+            counted(hours, "hour")
         );
         let mut word = Word::new("CD-11", format!("{} {last}", task.id), summary);
         word.did = "Nothing: only a human may reclaim a task.".to_owned();

@@ -1,6 +1,7 @@
 //! One YAML value that knows its bytes and lines. It refuses what a state file never needs; it knows no field.
 
 use crate::model::clip;
+use crate::model::yaml::{Mistake, usual_mistake, wanted_of};
 use granit_parser::{Event, Parser, ScalarStyle, Span, StructureStyle, options};
 use std::ops::Range;
 
@@ -136,42 +137,11 @@ pub(super) fn parse(text: &str) -> Result<Node, Fault> {
     Ok(tree.root.unwrap_or(empty))
 }
 
-/// What people do wrong most often, said in their words; else what the parser says.
 fn explain(text: &str, line: u64, said: &str) -> Fault {
-    tab(text).or_else(|| unclosed(text, line)).unwrap_or_else(|| Fault {
-        line,
-        found: clip(said, 200),
-        wanted: "YAML that is indented strictly, at most 64 levels deep",
-    })
-}
-
-fn tab(text: &str) -> Option<Fault> {
-    let indent = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
-    let mut lines = text.lines().zip(1..);
-    let (_, line) = lines.find(|(line, _)| line[..indent(line)].contains('\t'))?;
-    Some(fault(line, "a line that is indented with a tab", "spaces: YAML allows no tabs there"))
-}
-
-/// A bracket or quote that is opened just before the place where the parser gave up, and closed neither on its line nor on the
-/// next one.
-fn unclosed(text: &str, line: u64) -> Option<Fault> {
-    const PAIRS: [(char, char, &str); 4] = [
-        ('[', ']', "`]` at its end"),
-        ('{', '}', "`}` at its end"),
-        ('"', '"', "`\"` at its end"),
-        ('\'', '\'', "`'` at its end"),
-    ];
-    let near = text.lines().zip(1_u64..).filter(|(_, at)| *at <= line.max(1));
-    near.collect::<Vec<_>>().into_iter().rev().take(2).find_map(|(content, at)| {
-        let value = content.split_once(": ").map_or(content, |(_, value)| value);
-        let value = value.trim().trim_start_matches("- ");
-        let next = usize::try_from(at).ok().and_then(|at| text.lines().nth(at)).unwrap_or("");
-        let (open, _, wanted) = PAIRS.into_iter().find(|(open, close, _)| {
-            let rest = value.strip_prefix(*open);
-            rest.is_some_and(|rest| !rest.contains(*close) && !next.contains(*close))
-        })?;
-        Some(fault(at, &format!("`{open}`, which is never closed"), wanted))
-    })
+    match usual_mistake(text, line) {
+        Some(Mistake { line, found, wanted }) => Fault { line, found, wanted },
+        None => Fault { line, found: clip(said, 200), wanted: wanted_of(said) },
+    }
 }
 
 struct Tree<'a> {

@@ -3,6 +3,7 @@
 
 use super::Handoff;
 use super::hold::{self, Reason};
+use super::memory::Memo;
 use crate::model::{Busy, Decision, Effect, Now, Severity};
 use std::time::Duration;
 
@@ -30,8 +31,8 @@ pub(super) fn look(it: &Handoff, now: Now) -> Option<Decision> {
         (Some(busy), None) if patience(it, now).is_none() => Some(tell(it, busy)),
         (None, Some(cause)) => {
             let mut decision = it.builder();
-            decision.forget("away");
-            decision.remember("epoch", memory.epoch + 1);
+            decision.remember(Memo::Away(None));
+            decision.remember(Memo::Epoch(Some(memory.epoch + 1)));
             let how = "nothing is in the way any more".to_owned();
             decision.effect(Effect::Resolve { cause: cause.clone(), how });
             Some(decision.finish())
@@ -59,7 +60,7 @@ fn tell(it: &Handoff, busy: Busy) -> Decision {
     reason.did = "The workflow waits, and goes on by itself when nothing is in the way.".to_owned();
     reason.wont = "We remove nothing of git's that may be yours.".to_owned();
     let mut decision = it.builder();
-    decision.remember("away", hold::cause(it, reason.rule, &reason.subject));
+    decision.remember(Memo::Away(Some(hold::cause(it, reason.rule, &reason.subject))));
     hold::tell(it, &mut decision, Severity::Warning, reason);
     decision.finish()
 }

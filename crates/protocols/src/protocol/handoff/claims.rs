@@ -2,7 +2,7 @@
 
 use super::Handoff;
 use super::hold::{self, Reason};
-use super::memory::{Ended, Left, Start, Turn};
+use super::memory::{Ended, Left, Memo, Start, Turn};
 use super::message::Message;
 use super::table::Who;
 use super::turn::{answer, ask_snapshot, cannot_look};
@@ -32,7 +32,7 @@ pub(super) fn look(it: &Handoff, turn: &Turn, ended: &Ended, now: Now) -> Decisi
         }
     }
     let ended = Ended { left: Some(left), ..ended.clone() };
-    decision.remember("turn", Turn { ended: Some(ended), ..turn.clone() });
+    decision.remember(Memo::turn(Turn { ended: Some(ended), ..turn.clone() }));
     decision.finish()
 }
 
@@ -73,7 +73,7 @@ pub(super) fn check(
     let mut tasks = mine.values().filter_map(|message| message.payload.task());
     let spec = tasks.find(|spec| !left.checked.contains_key(*spec))?.to_owned();
     let path = RelPath::new(spec.as_str()).expect("BUG: a spec was judged to be a path");
-    let found = match &it.index.answer {
+    let found = match it.index.in_flight.answers().last() {
         Some((_, Query::Digest { path: asked }, Fact::Digest(found))) if *asked == path => found,
         Some((_, Query::Digest { .. }, fact)) => return Some(cannot_look(it, fact)),
         _ => return Some(ask(it, Query::Digest { path })),
@@ -96,7 +96,7 @@ fn check_commits(
     start: &Start,
     open: &[&str],
 ) -> Decision {
-    let new: Vec<CommitId> = match (&left.head, &it.index.answer) {
+    let new: Vec<CommitId> = match (&left.head, it.index.in_flight.answers().last()) {
         (Some(head), _) if Some(head) == start.head.as_ref() => Vec::new(),
         (None, _) => Vec::new(),
         (Some(_), Some((_, Query::Range { .. }, Fact::Commits(commits)))) => {
@@ -137,12 +137,12 @@ fn checked(
     more: impl IntoIterator<Item = (String, Option<String>)>,
 ) -> Decision {
     let mut decision = it.builder();
-    if let Some((key, _, fact)) = &it.index.answer {
+    if let Some((key, _, fact)) = it.index.in_flight.answers().last() {
         decision.used(key.clone(), fact.clone());
     }
     let mut left = left.clone();
     left.checked.extend(more);
     let ended = Ended { left: Some(left), ..ended.clone() };
-    decision.remember("turn", Turn { ended: Some(ended), ..turn.clone() });
+    decision.remember(Memo::turn(Turn { ended: Some(ended), ..turn.clone() }));
     decision.finish()
 }

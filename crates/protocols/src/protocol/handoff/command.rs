@@ -1,19 +1,17 @@
 //! What the owner asks of the relay: start, send, answer, cancel, resume, adopt, stop. The same journal as everything else.
 
 use super::index::{Foreign, StateSeen};
-use super::memory::{Hold, Known, Refusals, Turn, WayOut, Workflow};
+use super::memory::{Draft, Hold, Known, Memo, Refusals, Turn, WayOut, Workflow};
 use super::noting::{self, take_in};
 use super::state::{self, State, field};
 use super::table::{AgentStatus, Flow, Folder, Who};
 use super::{Handoff, decide, ending, mail, path_in, upkeep};
-use crate::model::{
-    Answer, Builder, Bytes, Command, Decision, Effect, Now, RelPath, TreeRef, Verb, clip,
-};
+use crate::model::{Answer, Bytes, Command, Decision, Effect, Now, RelPath, TreeRef, Verb, clip};
 use serde_json::{Value, json};
 
 /// Answers the oldest command that is for us.
 pub(super) fn answer(it: &Handoff, now: Now) -> Option<Decision> {
-    let command = it.index.commands.first()?;
+    let command = it.index.in_flight.command()?;
     // What somebody did to the files by hand comes before the answer to "look".
     if command.arg("do") == Some(LOOK) && decide::as_the_arbiter(it, now).is_some() {
         return None;
@@ -55,7 +53,7 @@ fn look(it: &Handoff, _: &Command, _: Now) -> Outcome {
 }
 
 /// What to do and what to say, or why not.
-pub(super) type Outcome = Result<(Builder, String), String>;
+pub(super) type Outcome = Result<(Draft, String), String>;
 
 /// HO-12: makes the workflow; the planner follows by itself.
 fn start(it: &Handoff, command: &Command, now: Now) -> Outcome {
@@ -87,10 +85,10 @@ fn start(it: &Handoff, command: &Command, now: Now) -> Outcome {
         ended: None,
     };
     let mut decision = it.builder();
-    decision.remember("known", true);
+    decision.remember(Memo::Known(Some(true)));
     begin_state(it, &mut decision, &workflow);
-    decision.remember("workflow", &workflow);
-    decision.forget("last-handoff");
+    decision.remember(Memo::Workflow(Some(workflow.clone())));
+    decision.remember(Memo::LastHandoff(None));
     Ok((decision, format!("the {} begins with the planner", flow.word())))
 }
 
@@ -116,7 +114,7 @@ pub(super) fn shape(it: &Handoff) -> Result<(), String> {
     }
 }
 
-pub(super) fn begin_state(it: &Handoff, decision: &mut Builder, workflow: &Workflow) {
+pub(super) fn begin_state(it: &Handoff, decision: &mut Draft, workflow: &Workflow) {
     let idle = [Who::Planner, Who::Builder, Who::Reviewer, Who::Fixer]
         .map(|who| field(&["agents", who.word(), "status"], "idle".into()));
     let has_locks = matches!(&it.index.state, Some(StateSeen::Good(state)) if state.document.contains_key("locks"));
@@ -165,12 +163,12 @@ fn cancel(it: &Handoff, command: &Command, now: Now) -> Outcome {
     for (id, asked) in &memory.asked {
         let how = "the owner cancelled the workflow".to_owned();
         decision.effect(Effect::Resolve { cause: asked.cause.clone(), how });
-        decision.forget(&format!("asked/{id}"));
+        decision.remember(Memo::Asked(id.to_string(), None));
     }
     release(it, &mut decision, "the owner cancelled the workflow");
     decision.effect(Effect::Release { tree: TreeRef::Main });
-    decision.forget("turn");
-    decision.remember("workflow", ended);
+    decision.remember(Memo::Turn(None));
+    decision.remember(Memo::Workflow(Some(ended)));
     let text =
         format!("cancelled: {}", clip(command.arg("reason").unwrap_or("no reason given"), 200));
     Ok((decision, text))
@@ -192,24 +190,24 @@ fn resume(it: &Handoff, _: &Command, now: Now) -> Outcome {
     let mut decision = it.builder();
     let text = release(it, &mut decision, "the owner resumed");
     for id in memory.asked.iter().filter(|(_, asked)| asked.blocking).map(|(id, _)| id) {
-        decision.forget(&format!("asked/{id}"));
+        decision.remember(Memo::Asked(id.to_string(), None));
         if let Some(known) = memory.open.get(id) {
             take_in(&mut decision, id, known, "resumed without an answer");
         }
     }
     for (id, known) in ending::left_lying(it, now) {
-        decision.remember(&format!("open/{id}"), Known { by_hand: None, ..known.clone() });
+        decision.remember(Memo::open(id, Known { by_hand: None, ..known.clone() }));
     }
     if let Some(turn) = &memory.turn {
         let refusals = Refusals::default();
-        let next =
-            Turn { failures: 0, not_before: None, waits_for: None, refusals, ..turn.clone() };
-        decision.remember("turn", next);
+        let mut next = Turn { waits_for: None, refusals, ..turn.clone() };
+        next.tries.renew();
+        decision.remember(Memo::turn(next));
     }
     if let Some(workflow) = memory.under_way() {
         let limit = workflow.iteration - 1 + it.limits.max_iterations;
         let iteration_limit = workflow.iteration_limit.max(limit);
-        decision.remember("workflow", Workflow { iteration_limit, ..workflow.clone() });
+        decision.remember(Memo::Workflow(Some(Workflow { iteration_limit, ..workflow.clone() })));
     }
     decision.announce("resume", &text);
     Ok((decision, text))
@@ -227,13 +225,13 @@ fn trust(it: &Handoff, _: &Command, _: Now) -> Outcome {
 }
 
 /// Ends all holds but those on git, which end when it is trusted; the causes' epoch is over.
-fn release(it: &Handoff, decision: &mut Builder, how: &str) -> String {
+fn release(it: &Handoff, decision: &mut Draft, how: &str) -> String {
     release_those(it, decision, how, |hold| hold.way_out != WayOut::Trust)
 }
 
 pub(super) fn release_those(
     it: &Handoff,
-    decision: &mut Builder,
+    decision: &mut Draft,
     how: &str,
     which: impl Fn(&Hold) -> bool,
 ) -> String {
@@ -243,11 +241,11 @@ pub(super) fn release_those(
         decision.effect(Effect::Resolve { cause: hold.cause.clone(), how: how.to_owned() });
     }
     if kept.is_empty() {
-        decision.forget("holds");
+        decision.remember(Memo::Holds(None));
     } else {
-        decision.remember("holds", kept);
+        decision.remember(Memo::Holds(Some(kept)));
     }
-    decision.remember("epoch", it.index.memory.epoch + 1);
+    decision.remember(Memo::Epoch(Some(it.index.memory.epoch + 1)));
     let count =
         if ended.len() == 1 { "one cause".to_owned() } else { format!("{} causes", ended.len()) };
     format!("{how}; {count} resolved")
@@ -268,14 +266,14 @@ fn adopt(it: &Handoff, command: &Command, now: Now) -> Outcome {
     }
     shape(it)?;
     let mut decision = it.builder();
-    decision.remember("known", true);
+    decision.remember(Memo::Known(Some(true)));
     let adopted = match &it.index.state {
         Some(StateSeen::Good(state)) => adopted(it, state, now),
         Some(StateSeen::Absent | StateSeen::Bad(_)) | None => None,
     };
     if let Some(workflow) = &adopted {
         begin_state(it, &mut decision, workflow);
-        decision.remember("workflow", workflow);
+        decision.remember(Memo::Workflow(Some(workflow.clone())));
     }
     let text = release(it, &mut decision, "the owner adopted the handoffs as they are");
     decision.announce("adopt", &text);
@@ -297,7 +295,7 @@ fn adopt_state(it: &Handoff, foreign: &Foreign) -> Outcome {
     if let Some(fields) = upkeep::due(&it.index.memory) {
         upkeep::amend(&mut decision, fields, []);
     }
-    decision.remember("known", true);
+    decision.remember(Memo::Known(Some(true)));
     let how = format!("`{}` is written in our format; a copy of the other is kept", state::PATH);
     release_those(it, &mut decision, &how, |hold| {
         matches!(hold.way_out, WayOut::Adopt | WayOut::AdoptState)

@@ -4,14 +4,14 @@ use super::Handoff;
 use super::index::StateSeen;
 use super::memory::{Hold, Subject, Turn, WayOut, Workflow};
 use super::{away, state};
-use crate::model::{Condition, LiveRun, Moment, Now, Work, clock_time};
+use crate::model::{Condition, LiveRun, Moment, Now, TreeRef, Work, clock_time};
 
 pub(super) fn condition(it: &Handoff, now: Now) -> Condition {
     let memory = &it.index.memory;
     if let Some(hold) = memory.holds.first() {
         return held(it, hold);
     }
-    match (&memory.workflow, it.index.busy_with()) {
+    match (&memory.workflow, it.index.in_flight.blocking()) {
         (Some(workflow), _) if workflow.ended.is_none() => under_way(it, workflow, now),
         (_, Some(effect)) => Condition::doing(effect),
         (Some(workflow), None) if workflow.approved => {
@@ -58,7 +58,7 @@ fn under_way(it: &Handoff, workflow: &Workflow, now: Now) -> Condition {
             others: 0,
         }));
     }
-    if let Some(effect) = it.index.busy_with() {
+    if let Some(effect) = it.index.in_flight.blocking() {
         return Condition::doing(effect);
     }
     if let Some(reason) = outside(it) {
@@ -72,14 +72,14 @@ fn under_way(it: &Handoff, workflow: &Workflow, now: Now) -> Condition {
 
 fn of_turn(it: &Handoff, workflow: &Workflow, turn: &Turn, now: Now) -> Condition {
     let who = turn.who.word();
-    if it.index.is_waiting_for_lease() {
+    if it.index.in_flight.is_leasing(&TreeRef::Main) {
         return Condition::starts(who, task(workflow, turn));
     }
-    match turn.not_before.filter(|at| at.left(now).is_some()) {
-        Some(at) if turn.paused.is_empty() => {
+    match turn.tries.pause(now) {
+        Some((at, "")) => {
             Condition::waits_until(format!("next try of {who} {}", clock_time(at.wall())), at)
         }
-        Some(at) => Condition::waits_until(&turn.paused, at),
+        Some((at, words)) => Condition::waits_until(words, at),
         None if turn.ended.is_some() => Condition::step(format!("judging what {who} left")),
         None => Condition::step(format!("preparing {who}'s turn")),
     }

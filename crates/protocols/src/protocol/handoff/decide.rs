@@ -1,7 +1,7 @@
 //! The order of duties: which one question the relay answers next. Each duty lives in its own file.
 
 use super::index::StateSeen;
-use super::memory::WayOut;
+use super::memory::{Memo, WayOut};
 use super::moves::NotMoved;
 use super::table::Folder;
 use super::{
@@ -10,7 +10,7 @@ use super::{
 use crate::model::{Deadline, Decision, Effect, FailureKind, Moment, Now};
 
 pub(super) fn decide(it: &Handoff, now: Now) -> Decision {
-    if it.index.is_busy() {
+    if it.index.in_flight.blocking().is_some() {
         return Decision::default();
     }
     let decision = duties(it, now);
@@ -86,14 +86,14 @@ fn unknown(it: &Handoff, now: Now) -> Option<Decision> {
     }
     if is_a_beginning(it) {
         let mut decision = it.builder();
-        decision.remember("known", true);
+        decision.remember(Memo::Known(Some(true)));
         return Some(decision.finish());
     }
-    let summary = "handoffs are here that this machine's journal does not know".to_owned();
+    let summary = "this repository already has handoffs that agency has not managed here; `agency adopt` continues them".to_owned();
     let mut reason = hold::Reason::new("DM-13", state::PATH, summary);
     reason.what = format!(
         "There is a workflow in `{}` or a message in `{}`, but no journal of it on this machine: it is a clone, a copy, \
-         or it was run by somebody else.",
+         or another machine ran it.",
         state::PATH,
         super::HANDOFFS
     );
@@ -119,37 +119,18 @@ fn is_a_beginning(it: &Handoff) -> bool {
 
 /// An effect of ours failed. What has its own way back is left to it; the rest waits for the owner.
 fn failed(it: &Handoff, now: Now) -> Option<Decision> {
-    let (effect, failure) = it.index.failed.as_ref()?;
-    match effect {
-        Effect::Move { from, to, bytes, seen } if failure.kind == FailureKind::Moved => {
-            Some(moves::not_moved(it, &NotMoved { from, to, bytes, seen }, now))
-        }
-        Effect::Spawn(spawn) => failure::spawn_failed(it, spawn, failure, now),
-        Effect::Replace { .. }
-        | Effect::Take { .. }
-        | Effect::Move { .. }
-        | Effect::Create { .. }
-        | Effect::Amend { .. }
-        | Effect::Copy { .. }
-        | Effect::Ask { .. }
-        | Effect::Lease { .. }
-        | Effect::Release { .. }
-        | Effect::Stop { .. }
-        | Effect::Commit(_)
-        | Effect::Merge(_)
-        | Effect::Worktree(_)
-        | Effect::DropWorktree { .. }
-        | Effect::Ref { .. }
-        | Effect::Push { .. }
-        | Effect::Escalate(_)
-        | Effect::Resolve { .. }
-        | Effect::Reply { .. }
-        | Effect::Log(_) => {
-            let mut decision = it.builder();
-            hold::hold(it, &mut decision, hold::broken(effect, failure));
-            Some(decision.finish())
-        }
+    let (effect, failure) = it.index.in_flight.failed()?;
+    if let Effect::Move { from, to, bytes, seen } = effect
+        && failure.kind == FailureKind::Moved
+    {
+        return Some(moves::not_moved(it, &NotMoved { from, to, bytes, seen }, now));
     }
+    if let Effect::Spawn(spawn) = effect {
+        return failure::spawn_failed(it, spawn, failure, now);
+    }
+    let mut decision = it.builder();
+    hold::hold(it, &mut decision, hold::broken(effect, failure));
+    Some(decision.finish())
 }
 
 /// The next moment at which time alone changes the answer.
@@ -162,7 +143,7 @@ fn deadline(it: &Handoff, now: Now) -> Option<Deadline> {
     let lent = memory.open.values().filter_map(|known| at(known.by_hand.as_ref()?, "by hand"));
     let suspect = Deadline::earlier(suspect, lent.min().filter(|_| memory.under_way().is_some()));
     let turn = memory.turn.as_ref().filter(|turn| turn.run.is_none() && !memory.is_held());
-    let retry = turn.and_then(|turn| at(turn.not_before.as_ref()?, "try again"));
+    let retry = turn.and_then(|turn| turn.tries.deadline(now));
     let away = turn.and(away::patience(it, now)).filter(|_| memory.away.is_none());
     let away = away.map(|left| Deadline { at: now.ticks.after(left), why: "in the way" });
     let outside = condition::outside(it).filter(|_| !memory.is_held());

@@ -1,14 +1,14 @@
 //! A run has ended and its claims are checked: the handoff ends, waits, or is tried again (HO-13).
 
 use super::hold::{self, Reason};
-use super::memory::{Ended, Known, Left, Subject, Turn, Workflow};
+use super::memory::{Draft, Ended, Known, Left, Memo, Subject, Turn, Workflow};
 use super::message::Message;
 use super::noting::{close, take_in};
 use super::payload::Payload;
 use super::table::{self, AgentStatus, Folder, Kind, Needs, ResultRow};
 use super::turn::leave;
 use super::{Handoff, claims, failure, state, upkeep};
-use crate::model::{Builder, Decision, Effect, Now, RowId, Severity, TreeRef, clip};
+use crate::model::{Decision, Effect, Now, RowId, Severity, TreeRef, clip};
 use std::collections::BTreeMap;
 
 /// What became of a turn.
@@ -123,7 +123,7 @@ fn wait_for_answer(it: &Handoff, turn: &Turn, id: Option<String>, now: Now) -> D
     let shown = AgentStatus::Waiting;
     upkeep::show_agent(it, &mut decision, turn.who, shown, now);
     let next = Turn { ended: None, waits_for: id, ready, shown, ..turn.clone() };
-    decision.remember("turn", next);
+    decision.remember(Memo::turn(next));
     decision.effect(Effect::Release { tree: TreeRef::Main });
     decision.finish()
 }
@@ -177,9 +177,9 @@ fn finish(
     let more = [("run", ended.run.as_str()), ("result", said), ("seconds", seconds.as_str())];
     it.log(&mut decision, "agent_completed", Some(turn.who), &more);
     decision.effect(Effect::Release { tree: TreeRef::Main });
-    decision.remember("workflow", workflow);
-    decision.forget("turn");
-    decision.forget("refused");
+    decision.remember(Memo::Workflow(Some(workflow)));
+    decision.remember(Memo::Turn(None));
+    decision.remember(Memo::Refused(None));
     decision.finish()
 }
 
@@ -236,7 +236,7 @@ pub(super) fn conclude(it: &Handoff, now: Now) -> Option<Decision> {
     reason.did = "Every message is in completed/; no agent is started any more.".to_owned();
     reason.wont = "We begin nothing new by ourselves; `agency handoff start` does.".to_owned();
     hold::tell(it, &mut decision, Severity::Notice, reason);
-    decision.remember("workflow", ended);
+    decision.remember(Memo::Workflow(Some(ended)));
     Some(decision.finish())
 }
 
@@ -280,7 +280,7 @@ pub(super) fn forgotten(it: &Handoff, now: Now) -> Option<Decision> {
 /// For a turn that goes nowhere: what it left is taken away, so that its next try begins with a clean table.
 pub(super) fn withdraw(
     it: &Handoff,
-    decision: &mut Builder,
+    decision: &mut Draft,
     mine: &BTreeMap<String, Message>,
     why: &str,
 ) {

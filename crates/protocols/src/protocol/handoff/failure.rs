@@ -1,19 +1,16 @@
 //! A run has ended without a result: try again later, wait, or ask the owner (HO-06).
 
 use super::hold::{self, Reason};
-use super::memory::{Ended, Turn};
+use super::memory::{Ended, Memo, Turn};
 use super::message::Message;
 use super::table::AgentStatus;
 use super::{Handoff, ending, upkeep};
+use crate::engine::{Retries, Verdict};
 use crate::model::{
-    Decision, Digest, Failure, Fate, Moment, Now, Outcome, RunId, Runner, Seat, Spawn, clip,
-    clock_time, fate,
+    Decision, Failure, Fate, Moment, Now, Outcome, Runner, Seat, Spawn, clip, clock_time, counted,
+    fate,
 };
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-/// spec 4, Retry Protocol: three tries.
-const DEFAULT_TRIES: (u32, Duration) = (2, Duration::from_secs(30));
 
 /// `words` say what is wrong with what it left; none: it left nothing.
 pub(super) fn try_again(
@@ -28,13 +25,11 @@ pub(super) fn try_again(
     let mut next = Turn { ended: None, shown: AgentStatus::Waiting, ..turn.clone() };
     upkeep::show_agent(it, &mut decision, turn.who, AgentStatus::Waiting, now);
     let mut reason = None;
-    let (_, backoff) = tries(it, turn);
+    let backoff = retries(it, turn).backoff;
     let runner = Runner { protocol: super::NAME, agent: turn.who.word(), backoff };
-    match (fate(&ended.outcome, runner, turn.outage.as_ref(), now), &ended.outcome) {
+    match (fate(&ended.outcome, runner, turn.tries.outage(), now), &ended.outcome) {
         (Fate::Park(park), _) => {
-            (next.not_before, next.paused) = (Some(park.until), park.words);
-            next.outage = park.outage;
-            decision.effects(park.tell);
+            decision.effects(next.tries.park(*park));
         }
         // The spec's fatal errors: another try would end the same way.
         (Fate::Ask { rule, summary }, _) => reason = Some(failed(rule, ended, summary)),
@@ -51,13 +46,13 @@ pub(super) fn try_again(
         (true, None) => format!("it left no result; it {}", ended.outcome.sentence()),
         (false, _) => words.join("; "),
     };
-    let failures = next.failures.to_string();
+    let failures = next.tries.failures().to_string();
     let more =
         [("run", ended.run.as_str()), ("error", said.as_str()), ("failures", failures.as_str())];
     it.log(&mut decision, "error_occurred", Some(turn.who), &more);
     let refused = it.index.memory.refused.iter().cloned().chain(words);
-    decision.remember("refused", refused.collect::<Vec<_>>());
-    decision.remember("turn", next);
+    decision.remember(Memo::Refused(Some(refused.collect::<Vec<_>>())));
+    decision.remember(Memo::turn(next));
     if let Some(reason) = reason {
         it.log(&mut decision, "escalation_triggered", Some(turn.who), &more[..1]);
         hold::hold(it, &mut decision, reason);
@@ -65,15 +60,10 @@ pub(super) fn try_again(
     decision.finish()
 }
 
-/// The next try waits, and says why.
-fn pause(ended: &Ended, next: &mut Turn, until: Moment) {
-    next.paused = ended.outcome.pause(next.who.word(), until);
-    next.not_before = Some(until);
-}
-
-/// How often its agent is tried again, and the first pause.
-fn tries(it: &Handoff, turn: &Turn) -> (u32, Duration) {
-    *it.limits.tries.get(&Seat::new(turn.who.word())).unwrap_or(&DEFAULT_TRIES)
+/// How often its agent is tried again (spec 4, Retry Protocol: three tries), and the first pause.
+fn retries(it: &Handoff, turn: &Turn) -> Retries {
+    let tries = it.limits.tries.get(&Seat::new(turn.who.word()));
+    tries.map_or_else(Retries::default, |(max, backoff)| Retries { max: *max, backoff: *backoff })
 }
 
 /// A bounded number of tries, each later than the one before.
@@ -85,19 +75,14 @@ fn count(
     next: &mut Turn,
     now: Now,
 ) -> Option<Reason> {
-    let (retries, backoff) = tries(it, turn);
-    next.failures += 1;
-    if next.failures <= retries {
-        let wait = backoff * 2_u32.saturating_pow(next.failures - 1);
-        let until = Moment::after(now, jittered(wait, &ended.run));
-        pause(ended, next, until);
-        if let Some(refused) = refused_in_this_try(it, turn) {
-            next.paused = format!("{refused}; next try {}", clock_time(until.wall()));
-        }
+    let why = |until: Moment| match refused_in_this_try(it, turn) {
+        Some(refused) => format!("{refused}; next try {}", clock_time(until.wall())),
+        None => ended.outcome.pause(turn.who.word(), until, now.wall),
+    };
+    let Verdict::Spent { tries } = next.tries.fail(retries(it, turn), &ended.run, now, why) else {
         return None;
-    }
-    let tries =
-        if next.failures == 1 { "one try".to_owned() } else { format!("{} tries", next.failures) };
+    };
+    let tries = counted(tries, "try");
     let last = words.first().map_or_else(|| ended.outcome.sentence(), Clone::clone);
     let summary = match (refused_in_this_try(it, turn), words.is_empty()) {
         (Some(refused), true) => refused,
@@ -119,13 +104,6 @@ fn failed(rule: &'static str, ended: &Ended, summary: String) -> Reason {
     reason
 }
 
-/// Up to a quarter more, different for each run, the same for the same run.
-fn jittered(wait: Duration, run: &RunId) -> Duration {
-    let dice = Digest::of(run.as_str().as_bytes());
-    let share = u32::from(u8::from_str_radix(&dice.as_str()[..2], 16).unwrap_or_default());
-    wait + wait * share / 1024
-}
-
 /// The agent could not even be started: the same as a crash at once.
 pub(super) fn spawn_failed(
     it: &Handoff,
@@ -144,6 +122,6 @@ pub(super) fn spawn_failed(
         left: None,
     });
     let mut decision = it.builder();
-    decision.remember("turn", turn);
+    decision.remember(Memo::turn(turn));
     Some(decision.finish())
 }

@@ -1,8 +1,8 @@
 //! What the owner hears, and why the relay waits for them. It sends nothing.
 
 use super::Handoff;
-use super::memory::{Hold, WayOut};
-use crate::model::{Builder, Cause, Effect, Escalation, Fact, Failure, RuleId, Severity, clip};
+use super::memory::{Draft, Hold, Memo, WayOut};
+use crate::model::{Cause, Effect, Escalation, Fact, Failure, RuleId, Severity, clip};
 
 /// A reason to stop and ask, or to tell.
 pub(super) struct Reason {
@@ -74,7 +74,7 @@ pub(super) fn cause(it: &Handoff, rule: &str, subject: &str) -> Cause {
 }
 
 /// Stops the relay and tells the owner. Effects that belong to the same decision must be added before: talk comes last.
-pub(super) fn hold(it: &Handoff, decision: &mut Builder, reason: Reason) {
+pub(super) fn hold(it: &Handoff, decision: &mut Draft, reason: Reason) {
     let way_out = reason.way_out;
     let escalation = reason.escalation(it, Severity::Critical, true);
     let mut holds = it.index.memory.holds.clone();
@@ -84,12 +84,12 @@ pub(super) fn hold(it: &Handoff, decision: &mut Builder, reason: Reason) {
         summary: escalation.summary.clone(),
         way_out,
     });
-    decision.remember("holds", holds);
+    decision.remember(Memo::Holds(Some(holds)));
     decision.effect(Effect::Escalate(Box::new(escalation)));
 }
 
 /// Tells the owner and goes on.
-pub(super) fn tell(it: &Handoff, decision: &mut Builder, severity: Severity, reason: Reason) {
+pub(super) fn tell(it: &Handoff, decision: &mut Draft, severity: Severity, reason: Reason) {
     let escalation = reason.escalation(it, severity, false);
     decision.effect(Effect::Escalate(Box::new(escalation)));
 }

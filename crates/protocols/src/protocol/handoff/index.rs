@@ -5,9 +5,10 @@ use super::message::{self, Message};
 use super::reconcile;
 use super::state::{self, State};
 use super::table::Folder;
+use crate::engine::InFlight;
 use crate::model::{
-    Checkout, Command, Decision, Digest, Effect, Fact, Failure, FileSeen, FileState, Key, Memo,
-    Query, Rejection, RelPath, RunEnd, RunEvent, Timestamp, TreeRef, Wake,
+    Checkout, ClockWatch, Decision, Digest, Effect, Fact, FileSeen, FileState, Memo, Now,
+    Rejection, RelPath, Timestamp, Wake,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,16 +27,9 @@ pub(super) struct Index {
     pub(super) dirty: BTreeSet<String>,
     /// Messages that we wrote a moment ago and that no look has shown yet.
     pub(super) awaited: BTreeSet<String>,
+    clock: ClockWatch,
     pub(super) checkout: Option<Checkout>,
-    in_flight: BTreeMap<Key, Effect>,
-    /// The one answer that the next decision rests on.
-    pub(super) answer: Option<(Key, Query, Fact)>,
-    pub(super) failed: Option<(Effect, Failure)>,
-    /// The end of a run that memory does not know yet.
-    pub(super) ended: Option<RunEnd>,
-    /// One run may be started now.
-    pub(super) granted: bool,
-    pub(super) commands: Vec<Command>,
+    pub(super) in_flight: InFlight,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -75,36 +69,37 @@ impl Index {
     }
 
     pub(super) fn absorb(&mut self, wake: &Wake) {
+        let done = self.in_flight.absorb(wake);
         match wake {
             Wake::File(file) => self.absorb_file(file),
             Wake::Checkout(checkout) => self.checkout = Some(checkout.clone()),
-            Wake::Run(RunEvent::Started { .. }) | Wake::Deadline => {}
-            Wake::Run(RunEvent::Ended(end)) => self.ended = Some((**end).clone()),
-            Wake::Fact { key, value } => self.absorb_fact(key, value),
+            Wake::Fact { key, value: Fact::Snapshot(snapshot) }
+                if self.in_flight.answers().last().is_some_and(|(asked, ..)| asked == key) =>
+            {
+                self.checkout = Some(snapshot.checkout.clone());
+            }
             Wake::Decided(decision) => {
                 self.memory.take(decision);
-                self.forget_what_was_used();
-                for keyed in &decision.effects {
-                    self.absorb_intent(&keyed.key, &keyed.effect);
-                }
+                let running = self.memory.running().map(|(_, running)| &running.run);
+                self.in_flight.keep_ends(|run| running == Some(run));
                 self.mark_again(decision);
             }
-            Wake::Done { key } => self.absorb_done(key),
-            Wake::Leased { tree: TreeRef::Main } => self.granted = true,
-            Wake::Leased { tree: TreeRef::Worktree(_) } => {}
-            Wake::Failed { key, effect, failure } => {
-                self.in_flight.remove(key);
-                // What lies there now is for the next look to say.
-                if let Effect::Move { from, .. } = effect {
-                    self.drop_message(from);
-                }
-                self.failed = Some((effect.clone(), failure.clone()));
-            }
-            Wake::Command(command) => self.commands.push(command.clone()),
+            Wake::Done { .. } => drop(done.map(|effect| self.absorb_done(&effect))),
+            // What lies there now is for the next look to say.
+            Wake::Failed { effect: Effect::Move { from, .. }, .. } => self.drop_message(from),
+            Wake::Run(_)
+            | Wake::Deadline
+            | Wake::Fact { .. }
+            | Wake::Leased { .. }
+            | Wake::Failed { .. }
+            | Wake::Command(_) => {}
         }
     }
 
     fn absorb_file(&mut self, file: &FileSeen) {
+        if let FileState::Whole(whole) = &file.state {
+            self.clock.look(whole.seen);
+        }
         if file.path.as_str() == state::PATH {
             self.state = Some(match &file.state {
                 FileState::Absent => StateSeen::Absent,
@@ -139,7 +134,10 @@ impl Index {
         match &file.state {
             FileState::Absent => {}
             FileState::Whole(whole) => {
-                self.put(folder, &file.path, &whole.bytes, whole.digest.clone(), whole.seen.wall);
+                let latest = self.latest(&file.path, whole.seen);
+                let read =
+                    message::parse_written_by(&file.path, &whole.bytes, whole.seen.wall, latest);
+                self.put(folder, &file.path, read, whole.digest.clone());
             }
             FileState::Unreadable(odd) => {
                 let problem = Rejection::new("DM-04", &file.path, odd.found.clone(), &odd.wanted);
@@ -148,15 +146,24 @@ impl Index {
         }
     }
 
+    /// The time by which a message can have been written. One that was accepted was judged by the clock as it was then.
+    fn latest(&self, path: &RelPath, seen: Now) -> Timestamp {
+        match message::id_of_name(path) {
+            Some(id) if self.memory.open.contains_key(id) || self.memory.done.contains(id) => {
+                message::ANY_TIME
+            }
+            Some(_) | None => self.clock.latest(seen),
+        }
+    }
+
     fn put(
         &mut self,
         folder: Folder,
         path: &RelPath,
-        bytes: &[u8],
+        read: Result<Message, Vec<Rejection>>,
         digest: Digest,
-        seen: Timestamp,
     ) {
-        match message::parse(path, bytes, seen) {
+        match read {
             Ok(message) => {
                 let id = message.id.clone();
                 self.awaited.remove(&id);
@@ -229,63 +236,20 @@ impl Index {
         ids.iter().for_each(|id| self.mark(id));
     }
 
-    fn forget_what_was_used(&mut self) {
-        self.answer = None;
-        self.failed = None;
-        let known = self.memory.running().map(|(_, running)| running.run.clone());
-        self.ended.take_if(|end| known.is_none_or(|run| run != end.run));
-    }
-
-    fn absorb_intent(&mut self, key: &Key, effect: &Effect) {
-        match effect {
-            Effect::Reply { command, .. } => self.commands.retain(|known| known.id != *command),
-            Effect::Spawn(_) | Effect::Release { .. } => self.granted = false,
-            Effect::Stop { .. }
-            | Effect::Replace { .. }
-            | Effect::Take { .. }
-            | Effect::Move { .. }
-            | Effect::Create { .. }
-            | Effect::Amend { .. }
-            | Effect::Copy { .. }
-            | Effect::Ask { .. }
-            | Effect::Lease { .. }
-            | Effect::Commit(_)
-            | Effect::Merge(_)
-            | Effect::Worktree(_)
-            | Effect::DropWorktree { .. }
-            | Effect::Ref { .. }
-            | Effect::Push { .. }
-            | Effect::Escalate(_)
-            | Effect::Resolve { .. }
-            | Effect::Log(_) => {}
-        }
-        self.in_flight.insert(key.clone(), effect.clone());
-    }
-
-    fn absorb_fact(&mut self, key: &Key, value: &Fact) {
-        let Some(Effect::Ask { query }) = self.in_flight.remove(key) else { return };
-        if let Fact::Snapshot(snapshot) = value {
-            self.checkout = Some(snapshot.checkout.clone());
-        }
-        self.answer = Some((key.clone(), query, value.clone()));
-    }
-
     /// What we moved or took is gone from where it was, without waiting for its event.
-    fn absorb_done(&mut self, key: &Key) {
-        match self.in_flight.remove(key) {
-            Some(Effect::Take { path, .. } | Effect::Replace { path, .. })
-                if path.as_str() == state::PATH =>
-            {
-                self.state = None;
-            }
-            Some(Effect::Take { path, .. }) => self.drop_message(&path),
-            Some(Effect::Amend { .. }) => self.state = None,
-            Some(Effect::Replace { path, .. }) => self.written(&path),
-            Some(Effect::Move { from, to, .. }) => {
-                self.drop_message(&from);
-                self.written(&to);
-            }
-            _ => {}
+    fn absorb_done(&mut self, done: &Effect) {
+        if let Effect::Take { path, .. } | Effect::Replace { path, .. } | Effect::Amend { path, .. } =
+            done
+            && path.as_str() == state::PATH
+        {
+            self.state = None;
+            return;
+        }
+        if let Effect::Take { path: gone, .. } | Effect::Move { from: gone, .. } = done {
+            self.drop_message(gone);
+        }
+        if let Effect::Replace { path: written, .. } | Effect::Move { to: written, .. } = done {
+            self.written(written);
         }
     }
 
@@ -302,20 +266,5 @@ impl Index {
         let mut copies = self.messages.values().flat_map(|copies| copies.values());
         copies.any(|seen| matches!(seen.folder, Folder::Pending | Folder::Accepted))
             || !self.odd.is_empty()
-    }
-
-    /// Something of ours is under way; deciding waits for it. A wait for a lease never blocks.
-    pub(super) fn is_busy(&self) -> bool {
-        self.busy_with().is_some()
-    }
-
-    /// The effect that deciding waits for.
-    pub(super) fn busy_with(&self) -> Option<&Effect> {
-        let waits = |effect: &Effect| matches!(effect, Effect::Lease { .. } | Effect::Stop { .. });
-        self.in_flight.values().find(|effect| !waits(effect))
-    }
-
-    pub(super) fn is_waiting_for_lease(&self) -> bool {
-        self.in_flight.values().any(|effect| matches!(effect, Effect::Lease { .. }))
     }
 }

@@ -60,7 +60,7 @@ impl Lock {
 pub enum LockRefusal {
     #[error("`{resource}` is {}; wait, skip it, or take it over once it has expired", held.sentence())]
     Held { resource: String, held: Lock },
-    #[error("`{resource}` is not locked")]
+    #[error("`{resource}` is not locked; `agency lock list` shows what is")]
     Free { resource: String },
     #[error("token {given} is no longer valid for `{resource}`, which is {}; acquire the lock again", held.sentence())]
     Stale { resource: String, given: u64, held: Lock },

@@ -1,12 +1,12 @@
 //! What the owner writes to agents: a message by `agency handoff send`, an answer by `agency answer` (HO-07).
 
 use super::command::{Outcome, shape, stranger};
-use super::memory::{Known, Turn};
+use super::memory::{Draft, Known, Memo, Turn};
 use super::message::{self, Message};
 use super::noting::{self, take_in};
 use super::table::{self, Flow, Folder, Who};
 use super::{Handoff, path_in};
-use crate::model::{Builder, Bytes, Command, Digest, Effect, Now, RowId, clip};
+use crate::model::{Bytes, Command, Digest, Effect, Now, RowId, clip};
 use serde_json::{Map, Value, json};
 
 /// Longer options are cut where they are shown.
@@ -40,14 +40,14 @@ pub(super) fn send(it: &Handoff, command: &Command, now: Now) -> Outcome {
         return Err(format!("there is a message `{}` already", message.id));
     }
     let mut decision = it.builder();
-    decision.remember("known", true);
+    decision.remember(Memo::Known(Some(true)));
     let known = write(&mut decision, &message, name, bytes);
     noting::admit(it, &mut decision, &message, known, now);
     Ok((decision, message.id))
 }
 
 /// Puts a new message into `pending/`.
-fn write(decision: &mut Builder, message: &Message, name: String, bytes: Vec<u8>) -> Known {
+fn write(decision: &mut Draft, message: &Message, name: String, bytes: Vec<u8>) -> Known {
     let path = path_in(Folder::Pending, &name);
     let digest = Digest::of(&bytes);
     decision.effect(Effect::Replace { path, bytes: Bytes(bytes), seen: None });
@@ -82,16 +82,17 @@ pub(super) fn reply(it: &Handoff, command: &Command, now: Now) -> Outcome {
             answers.push(message.id.clone());
             // Not ready: the answer must be accepted before its agent goes on.
             let ready = turn.ready && turn.waits_for.is_none();
-            let next = Turn { waits_for: None, failures: 0, ready, answers, ..turn.clone() };
-            decision.remember("turn", next);
+            let mut next = Turn { waits_for: None, ready, answers, ..turn.clone() };
+            next.tries.renew();
+            decision.remember(Memo::turn(next));
         }
     }
-    decision.forget(&format!("asked/{asked_id}"));
+    decision.remember(Memo::Asked(asked_id.to_string(), None));
     let how = format!("answered by {}: {}", command.by, clip(text, 120));
     decision.effect(Effect::Resolve { cause: asked.cause.clone(), how });
     let mut holds = memory.holds.clone();
     holds.retain(|hold| hold.cause != asked.cause);
-    decision.remember("holds", holds);
+    decision.remember(Memo::Holds(Some(holds)));
     let said = match memory.under_way() {
         Some(_) => format!("{} gets the answer: {}", asked.from.word(), clip(text, 120)),
         None => "the answer is recorded; the workflow has ended, so no agent gets it".to_owned(),
@@ -157,7 +158,7 @@ fn correct(it: &Handoff, command: &Command, wanted: &str, text: &str, now: Now) 
     let mut decision = it.builder();
     let (path, bytes) = (next.path(), next.bytes_in(Folder::Pending));
     decision.effect(Effect::Replace { path, bytes, seen: Some(known.digest.clone()) });
-    decision.remember(&format!("open/{id}"), next);
+    decision.remember(Memo::open(id, next));
     Ok((decision, format!("{to} gets the corrected answer: {}", clip(&text, 120))))
 }
 

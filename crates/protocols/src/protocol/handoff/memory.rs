@@ -4,13 +4,51 @@
 use super::locks::Lock;
 use super::message::{self, Message};
 use super::table::{AgentStatus, Flow, Folder, Priority, Who};
+use crate::engine::{self, Remember as _, Tries};
+use crate::memos;
 use crate::model::{
-    Cause, CommitId, Decision, Digest, Memo, Moment, Outage, Outcome, RelPath, RunId, Ticks,
-    Timestamp, TreeId,
+    Cause, CommitId, Decision, Digest, Moment, Outcome, RelPath, RunId, Ticks, Timestamp, TreeId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
+
+memos! {
+    /// The forms that the journal keeps. `None` forgets.
+    pub(super) enum Memo {
+        one {
+            Count("count"): u64,
+            Known("known"): bool,
+            Workflow("workflow"): Workflow,
+            Turn("turn"): Box<Turn>,
+            Refused("refused"): Vec<String>,
+            Holds("holds"): Vec<Hold>,
+            Locks("locks"): BTreeMap<String, Lock>,
+            LastHandoff("last-handoff"): Option<String>,
+            Away("away"): Cause,
+            Epoch("epoch"): u64,
+        }
+        each {
+            Open("open"): Box<Known>,
+            /// The value says how, for people.
+            Done("done"): Value,
+            Asked("asked"): Asked,
+            Suspect("suspect"): Moment,
+        }
+    }
+}
+
+pub(super) type Draft = engine::Draft<Memo>;
+
+impl Memo {
+    pub(super) fn turn(turn: Turn) -> Self {
+        Self::Turn(Some(Box::new(turn)))
+    }
+
+    pub(super) fn open(id: &str, known: Known) -> Self {
+        Self::Open(id.to_owned(), Some(Box::new(known)))
+    }
+}
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Memory {
@@ -100,14 +138,8 @@ pub(super) struct Turn {
     pub(super) who: Who,
     /// The message is accepted and the state says so; only the agent is missing.
     pub(super) ready: bool,
-    pub(super) failures: u32,
-    pub(super) not_before: Option<Moment>,
-    /// Why it waits until then, for people.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) paused: String,
-    /// The agent's provider has not served it since then (SU-09).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) outage: Option<Outage>,
+    #[serde(flatten)]
+    pub(super) tries: Tries,
     pub(super) start: Option<Start>,
     pub(super) run: Option<Running>,
     pub(super) ended: Option<Ended>,
@@ -205,30 +237,27 @@ impl Memory {
     pub(super) fn take(&mut self, decision: &Decision) {
         self.decisions += 1;
         for memo in &decision.memo {
-            self.set(memo);
+            self.set(Memo::from_memo(memo));
         }
     }
 
-    fn set(&mut self, memo: &Memo) {
-        let value = memo.value.as_ref();
-        match memo.name.split_once('/').unwrap_or((&memo.name, "")) {
-            ("count", _) => self.decisions = read(value).unwrap_or_default(),
-            ("known", _) => self.known = read(value).unwrap_or_default(),
-            ("workflow", _) => self.workflow = read(value),
-            ("turn", _) => self.turn = read(value),
-            ("open", id) => put(&mut self.open, id, value),
-            // The value says how, for people.
-            ("done", id) if value.is_some() => drop(self.done.insert(id.to_owned())),
-            ("done", id) => drop(self.done.remove(id)),
-            ("asked", id) => put(&mut self.asked, id, value),
-            ("refused", _) => self.refused = read(value).unwrap_or_default(),
-            ("holds", _) => self.holds = read(value).unwrap_or_default(),
-            ("suspect", what) => put(&mut self.suspects, what, value),
-            ("locks", _) => self.locks = read(value).unwrap_or_default(),
-            ("last-handoff", _) => self.last_handoff = read::<Option<String>>(value).flatten(),
-            ("away", _) => self.away = read(value),
-            ("epoch", _) => self.epoch = read(value).unwrap_or_default(),
-            (other, _) => panic!("BUG: this version does not know the memo `{other}`"),
+    fn set(&mut self, memo: Memo) {
+        match memo {
+            Memo::Count(count) => self.decisions = count.unwrap_or_default(),
+            Memo::Known(known) => self.known = known.unwrap_or_default(),
+            Memo::Workflow(workflow) => self.workflow = workflow,
+            Memo::Turn(turn) => self.turn = turn.map(|turn| *turn),
+            Memo::Open(id, known) => put(&mut self.open, id, known.map(|known| *known)),
+            Memo::Done(id, Some(_)) => drop(self.done.insert(id)),
+            Memo::Done(id, None) => drop(self.done.remove(&id)),
+            Memo::Asked(id, asked) => put(&mut self.asked, id, asked),
+            Memo::Refused(refused) => self.refused = refused.unwrap_or_default(),
+            Memo::Holds(holds) => self.holds = holds.unwrap_or_default(),
+            Memo::Suspect(what, until) => put(&mut self.suspects, what, until),
+            Memo::Locks(locks) => self.locks = locks.unwrap_or_default(),
+            Memo::LastHandoff(id) => self.last_handoff = id.flatten(),
+            Memo::Away(cause) => self.away = cause,
+            Memo::Epoch(epoch) => self.epoch = epoch.unwrap_or_default(),
         }
     }
 
@@ -247,27 +276,18 @@ impl Memory {
     }
 }
 
-fn put<T: serde::de::DeserializeOwned>(
-    map: &mut BTreeMap<String, T>,
-    name: &str,
-    value: Option<&Value>,
-) {
-    match read(value) {
-        Some(value) => drop(map.insert(name.to_owned(), value)),
-        None => drop(map.remove(name)),
+fn put<T>(map: &mut BTreeMap<String, T>, key: String, value: Option<T>) {
+    match value {
+        Some(value) => drop(map.insert(key, value)),
+        None => drop(map.remove(&key)),
     }
-}
-
-/// A memo that cannot be read means that this version cannot know the truth: freezing is right, guessing is not.
-fn read<T: serde::de::DeserializeOwned>(value: Option<&Value>) -> Option<T> {
-    value.map(|value| T::deserialize(value).expect("BUG: a memo in the journal must be readable"))
 }
 
 impl Known {
     /// The message again. It was judged when it came, and its document never changes.
     pub(super) fn message(&self) -> Message {
         let bytes = message::render(&self.document, self.folder);
-        message::parse(&self.path(), &bytes, Timestamp::MAX_UTC - chrono::TimeDelta::days(1))
+        message::parse(&self.path(), &bytes, message::ANY_TIME)
             .expect("BUG: a message that was judged good stays good")
     }
 
@@ -306,10 +326,7 @@ impl Turn {
             subject,
             who,
             ready: false,
-            failures: 0,
-            not_before: None,
-            paused: String::new(),
-            outage: None,
+            tries: Tries::default(),
             start: None,
             run: None,
             ended: None,

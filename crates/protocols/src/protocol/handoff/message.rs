@@ -11,6 +11,9 @@ use std::time::Duration;
 pub(super) const RULE: &str = "HO-01";
 /// SPEC GAP: the spec says nothing about clocks that run ahead; we allow two minutes.
 const FUTURE_MAX: Duration = Duration::from_secs(120);
+/// For [`parse`]: the message was judged before, so no timestamp of it is in the future.
+pub(super) const ANY_TIME: Timestamp =
+    Timestamp::from_timestamp(253_402_128_000, 0).expect("a day of the year 9999");
 const ITERATION_MAX: u64 = 10_000;
 
 /// What a message says. Everything in it is a claim.
@@ -36,12 +39,22 @@ pub struct Message {
 
 /// Reads the message in `file`; `seen` is when we first saw these bytes. All problems at once.
 pub fn parse(file: &RelPath, bytes: &[u8], seen: Timestamp) -> Result<Message, Vec<Rejection>> {
+    parse_written_by(file, bytes, seen, seen)
+}
+
+/// The same where the wall clock was set back: `latest` is the latest time that it can have shown when the message was written.
+pub(super) fn parse_written_by(
+    file: &RelPath,
+    bytes: &[u8],
+    seen: Timestamp,
+    latest: Timestamp,
+) -> Result<Message, Vec<Rejection>> {
     let mut document = json::read_object(RULE, file, bytes).map_err(|problem| vec![problem])?;
     complete_escalation(&mut document, file, seen);
     let mut fields = Fields::new(RULE, file, bytes);
     version(&mut fields, &document);
     let id = identity(&mut fields, &document, file);
-    let timestamp = stamp(&mut fields, &document, seen);
+    let timestamp = stamp(&mut fields, &document, latest);
     let from = fields.word("", &document, "from", Who::parse, &Who::list());
     let to = fields.word("", &document, "to", Who::parse, &Who::list());
     let kind = fields.word("", &document, "type", Kind::parse, &Kind::list());
@@ -186,7 +199,7 @@ pub fn is_uuid_4(text: &str) -> bool {
 fn stamp(
     fields: &mut Fields<'_>,
     document: &Map<String, Value>,
-    seen: Timestamp,
+    latest: Timestamp,
 ) -> Option<Timestamp> {
     let text = fields.text("", document, "timestamp")?;
     let found = format!("`timestamp` = {}", clip(&text, 60));
@@ -194,7 +207,7 @@ fn stamp(
         fields.refuse("timestamp", found, "RFC 3339 with a zone, as 2026-01-01T00:00:00Z");
         return None;
     };
-    if stamp.to_utc() > seen + FUTURE_MAX {
+    if stamp.to_utc() > latest + FUTURE_MAX {
         fields.refuse("timestamp", found, "a time at most 2 min in the future");
         return None;
     }

@@ -2,7 +2,7 @@
 
 use super::hold::{self, Reason};
 use super::index::Seen;
-use super::memory::Known;
+use super::memory::{Known, Memo};
 use super::message;
 use super::noting::{about, by_hand, close};
 use super::reconcile;
@@ -63,7 +63,7 @@ pub(super) fn follow(
     let ours =
         it.index.memory.turn.as_ref().is_some_and(|turn| turn.messages().any(|own| own == id));
     if ours || seen.folder == Folder::Accepted {
-        decision.remember(&format!("open/{id}"), next);
+        decision.remember(Memo::open(id, next));
     } else {
         let how = format!("{} by hand", seen.folder.word());
         close(&mut decision, id, &how);
@@ -90,7 +90,7 @@ pub(super) fn put_back(it: &Handoff, id: &str, path: &RelPath, seen: &Seen) -> D
         bytes,
         seen: seen.digest.clone(),
     });
-    decision.remember(&format!("open/{id}"), Known { digest, ..known.clone() });
+    decision.remember(Memo::open(id, Known { digest, ..known.clone() }));
     decision.finish()
 }
 
@@ -103,7 +103,7 @@ pub(super) fn put_right(it: &Handoff, id: &str, path: &RelPath, seen: &Seen) -> 
     let digest = Digest::of(&bytes.0);
     let kept = same.then(|| seen.digest.clone());
     decision.effect(Effect::Replace { path: path.clone(), bytes, seen: kept });
-    decision.remember(&format!("open/{id}"), Known { digest, ..known.clone() });
+    decision.remember(Memo::open(id, Known { digest, ..known.clone() }));
     decision.finish()
 }
 
@@ -113,9 +113,9 @@ pub(super) fn missing(it: &Handoff, id: &str, known: &Known, now: Now) -> Option
         return waiting;
     }
     let mut decision = it.builder();
-    decision.forget(&format!("suspect/{id}"));
+    decision.remember(Memo::Suspect(id.to_string(), None));
     let (path, bytes) = (known.path(), known.bytes_in(known.folder));
-    decision.remember(&format!("open/{id}"), known.in_folder(known.folder));
+    decision.remember(Memo::open(id, known.in_folder(known.folder)));
     decision.effect(Effect::Replace { path: path.clone(), bytes, seen: None });
     let mut reason = Reason::new("HO-11", id, format!("the handoff `{path}` was lost"));
     reason.did = "It is back in its place, from our journal; the workflow is held.".to_owned();
@@ -142,7 +142,7 @@ pub(super) fn not_moved(it: &Handoff, failed: &NotMoved<'_>, now: Now) -> Decisi
         (Some(known), Some(folder)) => {
             let name = from.file_name().to_owned();
             let known = Known { folder, name, digest: seen.clone(), ..known.clone() };
-            decision.remember(&format!("open/{id}"), known);
+            decision.remember(Memo::open(id, known));
         }
         _ => {
             let (path, bytes) = (to.clone(), bytes.clone());
@@ -153,7 +153,7 @@ pub(super) fn not_moved(it: &Handoff, failed: &NotMoved<'_>, now: Now) -> Decisi
     if at_work.is_some_and(|turn| turn.run.is_none() && turn.messages().any(|own| own == id)) {
         turn::leave(it, &mut decision, now);
     }
-    decision.remember(&format!("suspect/{id}"), Moment::after(now, upkeep::PATIENCE));
+    decision.remember(Memo::Suspect(id.to_string(), Some(Moment::after(now, upkeep::PATIENCE))));
     decision.finish()
 }
 
@@ -162,6 +162,6 @@ pub(super) fn calm(it: &Handoff) -> Option<Decision> {
     let message = |what: &&String| message::is_uuid_4(what) && !it.index.dirty.contains(*what);
     let what = it.index.memory.suspects.keys().find(message)?;
     let mut decision = it.builder();
-    decision.forget(&format!("suspect/{what}"));
+    decision.remember(Memo::Suspect(what.to_string(), None));
     Some(decision.finish())
 }

@@ -2,14 +2,14 @@
 
 use super::hold::{self, Reason};
 use super::index::Seen;
-use super::memory::{Asked, Known, Refusals, Turn, WayOut, Workflow};
+use super::memory::{Asked, Draft, Known, Memo, Refusals, Turn, WayOut, Workflow};
 use super::message::Message;
 use super::payload::Payload;
 use super::reconcile::{self, Finding};
 use super::table::{self, AgentStatus, Flow, Folder, Kind, Needs, Who};
 use super::{Handoff, command, json, locks, mail, moves, upkeep};
 use crate::model::{
-    Builder, Decision, Digest, Effect, Moment, Now, Rejection, RelPath, RowId, Severity, clip,
+    Decision, Digest, Effect, Moment, Now, Rejection, RelPath, RowId, Severity, clip,
 };
 
 /// HO-01: a file that is no message is taken away with everything that is wrong with it.
@@ -36,7 +36,7 @@ pub(super) fn messages(it: &Handoff, now: Now) -> Option<Decision> {
 /// Takes a message away; its author hears of it in the next prompt, or the owner now.
 fn refuse(
     it: &Handoff,
-    decision: &mut Builder,
+    decision: &mut Draft,
     path: &RelPath,
     digest: Option<&Digest>,
     problems: &[Rejection],
@@ -52,9 +52,9 @@ fn refuse(
     if let Some((turn, _)) = it.index.memory.running() {
         let words = words.into_iter().map(|word| format!("refused message: {word}"));
         let refused = it.index.memory.refused.iter().cloned().chain(words);
-        decision.remember("refused", refused.collect::<Vec<_>>());
+        decision.remember(Memo::Refused(Some(refused.collect::<Vec<_>>())));
         let refusals = Refusals { count: turn.refusals.count + 1, last: clip(&first, 300) };
-        decision.remember("turn", Turn { refusals, ..turn.clone() });
+        decision.remember(Memo::turn(Turn { refusals, ..turn.clone() }));
         return;
     }
     // One cause for all of them: a flood of bad files is one message to the owner, and the journal has each.
@@ -163,7 +163,7 @@ pub(super) fn iterations(workflow: &Workflow, kind: Kind) -> Vec<u32> {
 /// A message that is good: known from now on.
 pub(super) fn admit(
     it: &Handoff,
-    decision: &mut Builder,
+    decision: &mut Draft,
     message: &Message,
     mut known: Known,
     now: Now,
@@ -188,7 +188,7 @@ pub(super) fn admit(
         Payload::Escalation { .. } => {
             raise(it, decision, message, known);
             if it.index.memory.under_way().is_none() {
-                decision.remember("workflow", workflow);
+                decision.remember(Memo::Workflow(Some(workflow)));
             }
             return;
         }
@@ -200,18 +200,18 @@ pub(super) fn admit(
         Payload::Task { spec } if by_hand => {
             workflow.spec.clone_from(spec);
             workflow.planned = true;
-            decision.remember(&format!("open/{id}"), known);
+            decision.remember(Memo::open(id, known));
         }
         Payload::Rereview { .. } if by_hand => {
             workflow.iteration = message.iteration;
-            decision.remember(&format!("open/{id}"), known);
+            decision.remember(Memo::open(id, known));
         }
         Payload::Task { .. }
         | Payload::Review { .. }
         | Payload::Fix
         | Payload::Rereview { .. }
         | Payload::Completion { .. }
-        | Payload::Answer => drop(decision.remember(&format!("open/{id}"), known)),
+        | Payload::Answer => drop(decision.remember(Memo::open(id, known))),
     }
     if message.kind != Kind::Completion {
         workflow.approved = false;
@@ -219,7 +219,7 @@ pub(super) fn admit(
     if by_hand {
         complete_by_hand(it, decision, message.from, now);
     }
-    decision.remember("workflow", workflow);
+    decision.remember(Memo::Workflow(Some(workflow)));
 }
 
 /// SPEC GAP: a handoff that nobody began a workflow for begins one itself.
@@ -243,7 +243,7 @@ pub(super) fn about(message: &Message) -> [(&str, &str); 3] {
 }
 
 /// A person accepted a handoff and now hands on: theirs is complete.
-fn complete_by_hand(it: &Handoff, decision: &mut Builder, from: Who, now: Now) {
+fn complete_by_hand(it: &Handoff, decision: &mut Draft, from: Who, now: Now) {
     let open = it.index.memory.open.iter();
     let theirs = open.filter(|(_, known)| known.by_hand.is_some() && known.to() == from);
     for (id, known) in theirs.filter(|(_, known)| known.folder == Folder::Accepted) {
@@ -253,7 +253,7 @@ fn complete_by_hand(it: &Handoff, decision: &mut Builder, from: Who, now: Now) {
 }
 
 /// Moves a message to `completed/` and is done with it.
-pub(super) fn take_in(decision: &mut Builder, id: &str, known: &Known, how: &str) {
+pub(super) fn take_in(decision: &mut Draft, id: &str, known: &Known, how: &str) {
     if matches!(known.folder, Folder::Pending | Folder::Accepted) {
         let to = super::path_in(Folder::Completed, &known.name);
         let bytes = known.bytes_in(Folder::Completed);
@@ -262,13 +262,13 @@ pub(super) fn take_in(decision: &mut Builder, id: &str, known: &Known, how: &str
     close(decision, id, how);
 }
 
-pub(super) fn close(decision: &mut Builder, id: &str, how: &str) {
-    decision.remember(&format!("done/{id}"), how);
-    decision.forget(&format!("open/{id}"));
+pub(super) fn close(decision: &mut Draft, id: &str, how: &str) {
+    decision.remember(Memo::Done(id.to_string(), Some(how.into())));
+    decision.remember(Memo::Open(id.to_string(), None));
 }
 
 /// HO-07: an agent asks the owner. A blocking question holds the workflow.
-fn raise(it: &Handoff, decision: &mut Builder, message: &Message, known: Known) {
+fn raise(it: &Handoff, decision: &mut Draft, message: &Message, known: Known) {
     let Payload::Escalation { reason: why, details, options, blocking } = &message.payload else {
         return;
     };
@@ -279,7 +279,7 @@ fn raise(it: &Handoff, decision: &mut Builder, message: &Message, known: Known) 
         decision.effect(Effect::Move { from, to, bytes, seen: known.digest.clone() });
         it.log(decision, "handoff_accepted", Some(Who::Orchestrator), &about(message));
     }
-    decision.remember(&format!("open/{}", message.id), accepted);
+    decision.remember(Memo::open(&message.id, accepted));
     let summary =
         format!("`{}` asks: {} ({})", message.from.word(), clip(details, 120), clip(why, 40));
     let mut reason = Reason::new("HO-07", message.id.as_str(), summary);
@@ -294,7 +294,7 @@ fn raise(it: &Handoff, decision: &mut Builder, message: &Message, known: Known) 
     reason.way_out = WayOut::Answer;
     let cause = hold::cause(it, "HO-07", &message.id);
     let asked = Asked { from: message.from, cause, blocking: *blocking };
-    decision.remember(&format!("asked/{}", message.id), asked);
+    decision.remember(Memo::Asked(message.id.to_string(), Some(asked)));
     it.log(decision, "escalation_triggered", Some(message.from), &about(message));
     if *blocking {
         hold::hold(it, decision, reason);
@@ -306,7 +306,7 @@ fn raise(it: &Handoff, decision: &mut Builder, message: &Message, known: Known) 
 }
 
 /// The status in the file follows the folder that it was moved to.
-fn settle_in(decision: &mut Builder, known: Known, other_status: bool) -> Known {
+fn settle_in(decision: &mut Draft, known: Known, other_status: bool) -> Known {
     if !other_status {
         return known;
     }

@@ -4,7 +4,7 @@ use super::index::StateSeen;
 use super::memory::{Turn, Workflow};
 use super::table::Folder;
 use super::{Handoff, away, state};
-use crate::model::Now;
+use crate::model::{Now, clock_time};
 use crate::protocol::Status;
 use serde_json::json;
 use std::time::Duration;
@@ -47,18 +47,22 @@ fn summary(it: &Handoff, workflow: &Workflow, now: Now) -> String {
         (Some(Turn { run: Some(running), who, .. }), _) => {
             format!("{} works for {}", who.word(), short(now.ticks.since(running.ticks)))
         }
-        (Some(Turn { not_before: Some(at), who, .. }), _) if at.left(now).is_some() => {
-            format!("{} starts again in {}", who.word(), short(at.left(now).unwrap_or_default()))
-        }
-        (Some(turn), _) => match away::in_the_way(it) {
-            Some(busy) => format!("{} waits: {}", turn.who.word(), busy.words()),
-            None => format!("{} is next", turn.who.word()),
+        (Some(turn), _) => match (turn.tries.pause(now), away::in_the_way(it)) {
+            (Some((until, "")), _) => format!(
+                "waiting: the next run of {} starts at {}",
+                turn.who.word(),
+                clock_time(until.wall())
+            ),
+            (Some((_, paused)), _) => format!("waiting: {paused}"),
+            (None, Some(busy)) => format!("{} waits: {}", turn.who.word(), busy.words()),
+            (None, None) => format!("{} is next", turn.who.word()),
         },
         (None, None) => "waiting".to_owned(),
     };
-    // A hold says by itself what was refused.
+    // A hold or a pause says by itself what was refused.
     let turn = memory.turn.as_ref().filter(|_| !memory.is_held());
     let refused = turn.and_then(|turn| turn.refusals.sentence(turn.who));
+    let refused = refused.filter(|words| !doing.contains(words));
     let refused = refused.map_or_else(String::new, |words| format!(" · {words}"));
     format!("{flow} · iteration {} · {waiting} pending · {doing}{refused}", workflow.iteration)
 }

@@ -1,20 +1,21 @@
 //! One turn: choose the handoff, lease the tree, accept, start the recipient, note its end. It judges no result.
 
 use super::hold::{self, Reason};
-use super::memory::{Ended, Known, Running, Start, Subject, Turn, Workflow};
+use super::memory::{Draft, Ended, Known, Memo, Running, Start, Subject, Turn, Workflow};
 use super::noting::about;
 use super::table::{AgentStatus, Folder, Kind, Who};
 use super::{Handoff, away, prompt, state, upkeep};
 use crate::model::{
-    Access, Builder, Decision, Effect, Fact, Key, Now, Outage, Outcome, Query, RowId, RunId, Seat,
-    Snapshot, Spawn, TreeId, TreeRef,
+    Access, Decision, Effect, Fact, Key, Now, Outcome, Query, RowId, RunId, Seat, Snapshot, Spawn,
+    TreeId, TreeRef,
 };
 
 /// A run of ours has ended: remember that before anything else.
 pub(super) fn note_end(it: &Handoff, _: Now) -> Option<Decision> {
-    let end = it.index.ended.as_ref()?;
     let mut turn = it.index.memory.turn.clone()?;
-    let since = turn.run.as_ref().filter(|running| running.run == end.run)?.since;
+    let running = turn.run.as_ref()?;
+    let end = it.index.in_flight.end_of(&running.run)?;
+    let since = running.since;
     turn.run = None;
     // A session that could not be gone on with is forgotten.
     let lost = turn.session.is_some() && matches!(end.outcome, Outcome::Crash { .. });
@@ -28,8 +29,8 @@ pub(super) fn note_end(it: &Handoff, _: Now) -> Option<Decision> {
         left: None,
     });
     let mut decision = it.builder();
-    decision.effects(Outage::after(&mut turn.outage, &end.outcome));
-    decision.remember("turn", turn);
+    decision.effects(turn.tries.after(&end.outcome));
+    decision.remember(Memo::turn(turn));
     Some(decision.finish())
 }
 
@@ -37,7 +38,7 @@ pub(super) fn note_end(it: &Handoff, _: Now) -> Option<Decision> {
 pub(super) fn give_back(it: &Handoff, _: Now) -> Option<Decision> {
     let memory = &it.index.memory;
     let idle = memory.is_held() || memory.turn.is_none();
-    if !(it.index.granted && idle) {
+    if !(it.index.in_flight.is_granted(&TreeRef::Main) && idle) {
         return None;
     }
     let mut decision = it.builder();
@@ -52,7 +53,7 @@ pub(super) fn begin(it: &Handoff, now: Now) -> Option<Decision> {
         return None;
     }
     let Some(turn) = &it.index.memory.turn else { return choose(it, workflow) };
-    let waits = turn.not_before.is_some_and(|at| at.left(now).is_some());
+    let waits = turn.tries.pause(now).is_some();
     if turn.run.is_some() || turn.ended.is_some() || turn.waits_for.is_some() || waits {
         return None;
     }
@@ -61,8 +62,8 @@ pub(super) fn begin(it: &Handoff, now: Now) -> Option<Decision> {
     {
         return Some(drop_turn(it, now));
     }
-    if !it.index.granted {
-        let wait = it.index.is_waiting_for_lease();
+    if !it.index.in_flight.is_granted(&TreeRef::Main) {
+        let wait = it.index.in_flight.is_leasing(&TreeRef::Main);
         return (!wait).then(|| lease(turn.who, it.builder()));
     }
     if turn.ready {
@@ -88,7 +89,7 @@ fn drop_turn(it: &Handoff, now: Now) -> Decision {
 }
 
 /// The turn is over without a result: nobody is at work.
-pub(super) fn leave(it: &Handoff, decision: &mut Builder, now: Now) {
+pub(super) fn leave(it: &Handoff, decision: &mut Draft, now: Now) {
     let memory = &it.index.memory;
     if let Some(workflow) = memory.under_way() {
         let fields = upkeep::wanted(workflow, None, memory.last_handoff.as_deref());
@@ -96,11 +97,11 @@ pub(super) fn leave(it: &Handoff, decision: &mut Builder, now: Now) {
         let idle = begun.map(|turn| state::agent_fields(turn.who, AgentStatus::Idle, now.wall));
         upkeep::amend(decision, fields, idle.into_iter().flatten());
     }
-    decision.forget("turn");
+    decision.remember(Memo::Turn(None));
     decision.effect(Effect::Release { tree: TreeRef::Main });
 }
 
-fn lease(who: Who, mut decision: Builder) -> Decision {
+fn lease(who: Who, mut decision: Draft) -> Decision {
     let (seat, role) = (Seat::new(who.word()), who.word().to_owned());
     decision.effect(Effect::Lease { tree: TreeRef::Main, seat, role });
     decision.finish()
@@ -110,7 +111,7 @@ fn lease(who: Who, mut decision: Builder) -> Decision {
 fn choose(it: &Handoff, workflow: &Workflow) -> Option<Decision> {
     let mut decision = it.builder();
     if !workflow.planned {
-        decision.remember("turn", Turn::new(Subject::Plan, Who::Planner));
+        decision.remember(Memo::turn(Turn::new(Subject::Plan, Who::Planner)));
         return Some(lease(Who::Planner, decision));
     }
     let waiting = |known: &Known| {
@@ -130,7 +131,7 @@ fn choose(it: &Handoff, workflow: &Workflow) -> Option<Decision> {
         hold::hold(it, &mut decision, too_many_fixes(workflow));
         return Some(decision.finish());
     }
-    decision.remember("turn", Turn::new(Subject::Message(id.clone()), message.to));
+    decision.remember(Memo::turn(Turn::new(Subject::Message(id.clone()), message.to)));
     Some(lease(message.to, decision))
 }
 
@@ -152,7 +153,7 @@ fn prepare(
     now: Now,
 ) -> Decision {
     let mut decision = it.builder();
-    if let Some((key, _, fact)) = &it.index.answer {
+    if let Some((key, _, fact)) = it.index.in_flight.answers().last() {
         decision.used(key.clone(), fact.clone());
     }
     let mut last = it.index.memory.last_handoff.clone();
@@ -169,20 +170,24 @@ fn prepare(
         fields,
         state::agent_fields(turn.who, AgentStatus::Active, now.wall),
     );
-    decision.remember("last-handoff", &last);
+    decision.remember(Memo::LastHandoff(Some(last.clone())));
     let now_there = snapshot.map(|snapshot| Start {
         head: snapshot.checkout.head.clone(),
         tree: snapshot.tree.clone(),
     });
     // What was committed before a question to the owner is this turn's as well.
     let start = turn.start.clone().or(now_there);
-    decision
-        .remember("turn", Turn { ready: true, start, shown: AgentStatus::Active, ..turn.clone() });
+    decision.remember(Memo::turn(Turn {
+        ready: true,
+        start,
+        shown: AgentStatus::Active,
+        ..turn.clone()
+    }));
     decision.finish()
 }
 
 /// HO-02: the new content is durable before the old name goes.
-fn accept(it: &Handoff, decision: &mut Builder, id: &str, known: &Known) {
+fn accept(it: &Handoff, decision: &mut Draft, id: &str, known: &Known) {
     let accepted = known.in_folder(Folder::Accepted);
     decision.row(RowId::new("HM2"));
     decision.effect(Effect::Move {
@@ -193,7 +198,7 @@ fn accept(it: &Handoff, decision: &mut Builder, id: &str, known: &Known) {
     });
     let message = known.message();
     it.log(decision, "handoff_accepted", Some(message.to), &about(&message));
-    decision.remember(&format!("open/{id}"), accepted);
+    decision.remember(Memo::open(id, accepted));
 }
 
 fn start(it: &Handoff, workflow: &Workflow, turn: &Turn, now: Now) -> Decision {
@@ -206,7 +211,7 @@ fn start(it: &Handoff, workflow: &Workflow, turn: &Turn, now: Now) -> Decision {
     if turn.shown != AgentStatus::Active {
         upkeep::show_agent(it, &mut decision, turn.who, AgentStatus::Active, now);
     }
-    let try_number = (turn.failures + 1).to_string();
+    let try_number = (turn.tries.failures() + 1).to_string();
     let more = [("run", run.as_str()), ("message", task.as_str()), ("try", try_number.as_str())];
     it.log(&mut decision, "agent_started", Some(turn.who), &more);
     decision.effect(Effect::Spawn(Box::new(Spawn {
@@ -220,20 +225,22 @@ fn start(it: &Handoff, workflow: &Workflow, turn: &Turn, now: Now) -> Decision {
         why: why(turn, phase),
         resume: turn.session.clone(),
         command: None,
-        access: Access::Write,
+        access: match turn.who {
+            Who::Builder | Who::Fixer => Access::Commit,
+            Who::Planner | Who::Reviewer | Who::Orchestrator => Access::Write,
+        },
     })));
     let mut next = turn.clone();
     next.run = Some(Running { run, since: now.wall, ticks: now.ticks });
-    next.not_before = None;
-    next.paused = String::new();
+    next.tries.start();
     next.shown = AgentStatus::Active;
-    decision.remember("turn", next);
-    decision.forget("refused");
+    decision.remember(Memo::turn(next));
+    decision.remember(Memo::Refused(None));
     decision.finish()
 }
 
 fn why(turn: &Turn, phase: &str) -> String {
-    match (turn.failures, turn.answers.is_empty()) {
+    match (turn.tries.failures(), turn.answers.is_empty()) {
         (0, true) => format!("{phase} is handed to {}", turn.who.word()),
         (0, false) => "the owner answered".to_owned(),
         (failures, _) => format!("{phase} is handed to {}; try {}", turn.who.word(), failures + 1),
@@ -249,7 +256,7 @@ pub(super) fn ask_snapshot(it: &Handoff, label: &str, since: Option<TreeId>) -> 
 
 /// The answer to the snapshot of this name, if it has just come.
 pub(super) fn answer<'a>(it: &'a Handoff, wanted: &str) -> Option<(&'a Key, &'a Fact)> {
-    match it.index.answer.as_ref()? {
+    match it.index.in_flight.answers().last()? {
         (key, Query::Snapshot { label, .. }, fact) if label == wanted => Some((key, fact)),
         _ => None,
     }

@@ -3,13 +3,11 @@
 use super::hold::{self, Reason};
 use super::index::StateSeen;
 use super::locks;
-use super::memory::{Memory, WayOut, Workflow};
+use super::memory::{Draft, Memo, Memory, WayOut, Workflow};
 use super::state::{self, State, field};
 use super::table::{AgentStatus, Who};
 use super::{Handoff, command};
-use crate::model::{
-    Builder, Decision, Effect, Field, Moment, Now, Rejection, RelPath, Severity, clip,
-};
+use crate::model::{Decision, Effect, Field, Moment, Now, Rejection, RelPath, Severity, clip};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -39,7 +37,7 @@ pub(super) fn wanted(workflow: &Workflow, agent: Option<Who>, last: Option<&str>
 
 /// Writes what the workflow is from now on, and what else is to be said there.
 pub(super) fn amend(
-    decision: &mut Builder,
+    decision: &mut Draft,
     mut fields: Vec<Field>,
     more: impl IntoIterator<Item = Field>,
 ) {
@@ -102,7 +100,7 @@ fn ours_again(it: &Handoff) -> Option<Decision> {
 /// Says in the shared state what an agent does now; a file of another format stays as it is.
 pub(super) fn show_agent(
     it: &Handoff,
-    decision: &mut Builder,
+    decision: &mut Draft,
     who: Who,
     status: AgentStatus,
     now: Now,
@@ -118,7 +116,7 @@ fn absent(it: &Handoff, now: Now) -> Option<Decision> {
         return waiting;
     }
     let mut decision = it.builder();
-    decision.forget(&format!("suspect/{SUSPECT}"));
+    decision.remember(Memo::Suspect(SUSPECT.to_string(), None));
     amend(&mut decision, fields, []);
     let summary = format!("`{}` was removed; what is ours of it is back", state::PATH);
     let mut reason = Reason::new("HO-04", "removed", summary);
@@ -133,7 +131,7 @@ pub(super) fn wait_first(it: &Handoff, what: &str, now: Now) -> Option<Option<De
     match it.index.memory.suspects.get(what) {
         None => {
             let mut decision = it.builder();
-            decision.remember(&format!("suspect/{what}"), Moment::after(now, PATIENCE));
+            decision.remember(Memo::Suspect(what.to_string(), Some(Moment::after(now, PATIENCE))));
             Some(Some(decision.finish()))
         }
         Some(moment) if moment.left(now).is_some() => Some(None),
@@ -148,7 +146,7 @@ fn changed_locks(it: &Handoff, state: &State, now: Now) -> Option<Decision> {
         return None;
     }
     let mut decision = it.builder();
-    decision.remember("locks", &state.locks);
+    decision.remember(Memo::Locks(Some(state.locks.clone())));
     for (resource, after) in &state.locks {
         let Some(before) = before.get(resource).filter(|it| locks::is_stolen(it, after, now.wall))
         else {
@@ -178,14 +176,14 @@ fn foreign_edit(it: &Handoff, state: &State, now: Now) -> Option<Decision> {
     if wrong.is_empty() {
         memory.suspects.get(SUSPECT)?;
         let mut decision = it.builder();
-        decision.forget(&format!("suspect/{SUSPECT}"));
+        decision.remember(Memo::Suspect(SUSPECT.to_string(), None));
         return Some(decision.finish());
     }
     if let Some(waiting) = wait_first(it, SUSPECT, now) {
         return waiting;
     }
     let mut decision = it.builder();
-    decision.forget(&format!("suspect/{SUSPECT}"));
+    decision.remember(Memo::Suspect(SUSPECT.to_string(), None));
     for field in &wrong {
         decision.reject(edited(state, field));
     }

@@ -1,12 +1,13 @@
 //! What the owner asks of the ledger's loop: begin, resume, adopt, stop. The same journal as everything else.
 
-use super::memory::{Hold, Stage, Turn, WayOut};
+use super::memory::Memo;
 use super::{Ledger, PROGRESS, foreign, parking};
-use crate::model::{Answer, Builder, Command, Decision, Effect, Now, RelPath, Verb};
+use crate::engine::{self, Draft, WayOut};
+use crate::model::{Answer, Command, Decision, Effect, Now, RelPath, Verb};
 
 /// Answers the oldest command that is for us.
 pub(super) fn answer(it: &Ledger, _: Now) -> Option<Decision> {
-    let command = it.index.commands.first()?;
+    let command = it.index.in_flight.command()?;
     let verb = match command.verb {
         Verb::Init => init,
         Verb::Resume => resume,
@@ -23,14 +24,14 @@ pub(super) fn answer(it: &Ledger, _: Now) -> Option<Decision> {
     };
     let (mut decision, answer) = match verb(it, command) {
         Ok((decision, text)) => (decision, Answer { accepted: true, text }),
-        Err(text) => (it.builder(), Answer { accepted: false, text }),
+        Err(text) => (it.draft(), Answer { accepted: false, text }),
     };
     decision.effect(Effect::Reply { command: command.id.clone(), answer });
     Some(decision.finish())
 }
 
 /// What to do and what to say, or why not.
-type Outcome = Result<(Builder, String), String>;
+type Outcome = Result<(Draft<Memo>, String), String>;
 
 fn init(it: &Ledger, command: &Command) -> Outcome {
     if let Some(main) = &it.index.memory.main {
@@ -42,7 +43,7 @@ fn init(it: &Ledger, command: &Command) -> Outcome {
     });
     let (mut decision, branch) = begin(it)?;
     if let Some(spec) = spec.transpose()? {
-        decision.remember("spec", spec);
+        decision.remember(Memo::Spec(Some(spec)));
     }
     if it.index.memory.is_held() {
         release(it, &mut decision, "the owner began the loop");
@@ -52,19 +53,22 @@ fn init(it: &Ledger, command: &Command) -> Outcome {
 
 /// LG-02, LG-15: nothing begins or goes on beside a file that is not the ledger's.
 fn refuse_beside_foreign(it: &Ledger, command: &str) -> Result<(), String> {
+    if let Some(name) = foreign::unread(it) {
+        return Err(foreign::unread_refusal(name, command));
+    }
     foreign::in_tree(it).map_or(Ok(()), |foreign| Err(foreign.refusal(command)))
 }
 
 /// The branch that is checked out is the one that everything is merged into.
-fn begin(it: &Ledger) -> Result<(Builder, String), String> {
+fn begin(it: &Ledger) -> Result<(Draft<Memo>, String), String> {
     let checkout = it.index.checkout.as_ref().filter(|_| it.place.git);
     let checkout = checkout.ok_or("the ledger's loop needs git: `git init` first")?;
     let branch = checkout.branch.clone().ok_or("HEAD is detached; check out a branch first")?;
     if checkout.head.is_none() {
         return Err("there is no commit yet; make a first one".to_owned());
     }
-    let mut decision = it.builder();
-    decision.remember("main", &branch);
+    let mut decision = it.draft();
+    decision.remember(Memo::Main(Some(branch.clone())));
     Ok((decision, branch))
 }
 
@@ -83,33 +87,33 @@ fn adopt(it: &Ledger, _: &Command) -> Outcome {
 
 fn resume(it: &Ledger, _: &Command) -> Outcome {
     let memory = &it.index.memory;
-    if let Some(hold) = memory.holds.iter().find(|hold| hold.way_out != WayOut::Resume) {
+    if let Some(hold) = memory.holds.open.iter().find(|hold| hold.way_out != WayOut::Resume) {
         return Err(format!("{}; `agency {}` ends this", hold.summary, hold.way_out.verb()));
     }
     if !memory.is_held() && parking::parked(it).is_empty() {
         return Err("the ledger's loop is not held".to_owned());
     }
     refuse_beside_foreign(it, "agency resume")?;
-    let mut decision = it.builder();
+    let mut decision = it.draft();
     let text = release(it, &mut decision, "the owner resumed");
     let text = release_parked(it, &mut decision, text);
-    if let Some(turn) = &memory.turn {
-        decision.remember(
-            "turn",
-            Turn { failures: 0, not_before: None, excused: true, ..turn.clone() },
-        );
+    if let Some(turn) = memory.turn() {
+        let mut next = turn.clone();
+        next.tries.renew();
+        next.task.excused = true;
+        decision.remember(Memo::turn(next));
     }
     decision.announce("resume", &text);
     Ok((decision, text))
 }
 
 /// LG-08: what was parked is tried again.
-fn release_parked(it: &Ledger, decision: &mut Builder, text: String) -> String {
+fn release_parked(it: &Ledger, decision: &mut Draft<Memo>, text: String) -> String {
     let parked = parking::parked(it).join(", ");
     if parking::release(it, decision, "the owner lets it try again") == 0 {
         return text;
     }
-    decision.forget("rest");
+    decision.remember(Memo::Rest(None));
     if it.index.memory.is_held() {
         format!("{text}; tried again: {parked}")
     } else {
@@ -119,53 +123,23 @@ fn release_parked(it: &Ledger, decision: &mut Builder, text: String) -> String {
 
 /// SE-01: the owner trusts git as it is now; what waited for that goes on.
 fn trust(it: &Ledger, _: &Command) -> Outcome {
-    let waited = it.index.memory.holds.iter().any(|hold| hold.way_out == WayOut::Trust);
+    let waited = it.index.memory.holds.open.iter().any(|hold| hold.way_out == WayOut::Trust);
     if !waited {
-        return Ok((it.builder(), "the ledger's loop waited for nothing of this".to_owned()));
+        return Ok((it.draft(), "the ledger's loop waited for nothing of this".to_owned()));
     }
-    let mut decision = it.builder();
-    let text = release_those(it, &mut decision, "the owner trusts git", |hold| {
+    let mut decision = it.draft();
+    let text = engine::release_holds(it, &mut decision, "the owner trusts git", |hold| {
         hold.way_out == WayOut::Trust
     });
     Ok((decision, text))
 }
 
-fn release(it: &Ledger, decision: &mut Builder, how: &str) -> String {
-    release_those(it, decision, how, |hold| hold.way_out != WayOut::Trust)
-}
-
-/// Ends holds; the causes' epoch is over.
-fn release_those(
-    it: &Ledger,
-    decision: &mut Builder,
-    how: &str,
-    which: fn(&Hold) -> bool,
-) -> String {
-    let (ended, kept): (Vec<Hold>, Vec<Hold>) =
-        it.index.memory.holds.iter().cloned().partition(which);
-    for hold in &ended {
-        decision.effect(Effect::Resolve { cause: hold.cause.clone(), how: how.to_owned() });
-    }
-    decision.remember("holds", kept);
-    decision.remember("epoch", it.index.memory.epoch + 1);
-    let count =
-        if ended.len() == 1 { "one cause".to_owned() } else { format!("{} causes", ended.len()) };
-    format!("{how}; {count} resolved")
+fn release(it: &Ledger, decision: &mut Draft<Memo>, how: &str) -> String {
+    engine::release_holds(it, decision, how, |hold| hold.way_out != WayOut::Trust)
 }
 
 fn stop(it: &Ledger, command: &Command) -> Outcome {
-    let stage = it.index.memory.turn.as_ref().map(|turn| &turn.stage);
-    let run = match stage {
-        Some(Stage::Running { run, .. }) if command.arg("run") == Some(run.as_str()) => run.clone(),
-        _ => return Err("no such run is alive in this ledger".to_owned()),
-    };
-    if it.index.is_stopping() {
-        return Err(format!("`{run}` is being stopped already"));
-    }
-    let mut decision = it.builder();
-    let text = format!("`{run}` is being stopped");
-    decision.effect(Effect::Stop { run, why: format!("stopped by {}", command.by) });
-    Ok((decision, text))
+    engine::stop(it, it.index.memory.turn(), command)
 }
 
 fn not_ours(_: &Ledger, _: &Command) -> Outcome {

@@ -1,23 +1,22 @@
 //! The order of duties: which one question the loop answers next. Each duty lives in its own file.
 
+use super::memory::{Memo, Sessions, Turn};
 use super::{
-    Ledger, PROGRESS, command, edits, foreign, hold,
-    hold::Reason,
-    judging,
-    memory::{Stage, Turn, WayOut},
-    moving, opening, running,
+    Ledger, PROGRESS, command, edits, foreign, hold, hold::notice, judging, moving, opening,
+    running,
 };
-use crate::model::{Builder, Deadline, Decision, Effect, Fact, FailureKind, Now, Outcome, TreeRef};
+use crate::engine::{self, Draft, Duty, Notice, Step, WayOut, broken, git_held};
+use crate::model::{Deadline, Decision, Effect, Fact, FailureKind, Now};
 
 pub(super) fn decide(it: &Ledger, now: Now) -> Decision {
-    if it.index.is_busy() {
+    if it.index.in_flight.blocking().is_some() {
         return Decision::default();
     }
     let duties: [fn(&Ledger, Now) -> Option<Decision>; 9] = [
         command::answer,
         unknown,
         failure,
-        running::note_end,
+        note_exit,
         no_answer,
         refused_file,
         edits::look,
@@ -41,7 +40,7 @@ fn unknown(it: &Ledger, _: Now) -> Option<Decision> {
     let file = it.index.whole(PROGRESS)?;
     super::Progress::read(&file.bytes).ok()?;
     let summary = "this repository already has a ledger that agency has not managed here; `agency adopt` continues it".to_owned();
-    let mut reason = Reason::new("DM-13", PROGRESS, summary);
+    let mut reason = notice("DM-13", PROGRESS, summary);
     reason.way_out = WayOut::Adopt;
     Some(hold::held(it, reason))
 }
@@ -57,8 +56,8 @@ fn refused_file(it: &Ledger, _: Now) -> Option<Decision> {
 
 /// An effect of ours failed. What has its own way back is left to it; the rest waits for the owner.
 fn failure(it: &Ledger, now: Now) -> Option<Decision> {
-    let (effect, failure) = it.index.failed.as_ref()?;
-    let turn = it.index.memory.turn.as_ref();
+    let (effect, failure) = it.index.in_flight.failed()?;
+    let turn = it.index.memory.turn();
     match (effect, turn) {
         (Effect::Commit(planned), _)
             if failure.kind == FailureKind::Moved && planned.branch == it.main() =>
@@ -71,15 +70,14 @@ fn failure(it: &Ledger, now: Now) -> Option<Decision> {
             Some(moving::moved_away(it, turn, effect))
         }
         (Effect::Spawn(spawn), Some(turn)) => {
-            let outcome = Outcome::Crash { how: failure.said.clone() };
-            Some(running::end(it, turn, &spawn.run, outcome, now.wall, failure.said.clone())?)
+            engine::start_failed(it, turn, spawn, failure, now.wall)
         }
         (effect, turn) => {
-            let mut decision = it.builder();
+            let mut decision = it.draft();
             if let Some(turn) = turn {
-                decision.remember("turn", moving::rewound(turn, effect));
+                decision.remember(Memo::turn(moving::rewound(turn, effect)));
             }
-            hold::hold(it, &mut decision, hold::broken(effect, failure));
+            engine::hold(it, &mut decision, broken(notice("", "", String::new()), effect, failure));
             Some(decision.finish())
         }
     }
@@ -87,8 +85,8 @@ fn failure(it: &Ledger, now: Now) -> Option<Decision> {
 
 /// What git cannot tell us we do not guess.
 fn no_answer(it: &Ledger, _: Now) -> Option<Decision> {
-    let reason = it.index.answers.iter().find_map(|(_, _, fact)| match fact {
-        Fact::GitHeld(said) => Some(hold::git_held(said)),
+    let reason = it.index.in_flight.answers().iter().find_map(|(_, _, fact)| match fact {
+        Fact::GitHeld(said) => Some(git_held(notice("", "", String::new()), said)),
         Fact::Unknown(said) => Some(cannot_ask(said)),
         Fact::NoGit => Some(cannot_ask("the repository is not under git")),
         Fact::Snapshot(_)
@@ -101,6 +99,7 @@ fn no_answer(it: &Ledger, _: Now) -> Option<Decision> {
         | Fact::Changes(_)
         | Fact::Paths(_)
         | Fact::Tip(_)
+        | Fact::Branches(_)
         | Fact::Sides(_)
         | Fact::Commits(_)
         | Fact::Conflict(_) => None,
@@ -108,63 +107,59 @@ fn no_answer(it: &Ledger, _: Now) -> Option<Decision> {
     reason.map(|reason| hold::held(it, reason))
 }
 
-fn cannot_ask(said: &str) -> Reason {
-    let mut reason = Reason::new("DM-10", "git", format!("git could not be asked: {said}"));
+fn cannot_ask(said: &str) -> Notice {
+    let mut reason = notice("DM-10", "git", format!("git could not be asked: {said}"));
     reason.evidence = vec![said.to_owned()];
     reason
 }
 
 /// A permission to start that cannot be used now is given back.
 fn give_back(it: &Ledger, _: Now) -> Option<Decision> {
-    let turn = it.index.memory.turn.as_ref()?;
-    if !(it.index.granted && it.index.memory.is_held()) {
-        return None;
-    }
-    let mut decision = it.builder();
-    decision.effect(Effect::Release { tree: TreeRef::Worktree(turn.tree()) });
-    Some(decision.finish())
+    engine::give_back(it, it.index.memory.turn()?)
+}
+
+fn note_exit(it: &Ledger, _: Now) -> Option<Decision> {
+    engine::note_exit(it, it.index.memory.turn()?)
 }
 
 fn go_on(it: &Ledger, now: Now) -> Option<Decision> {
     let memory = &it.index.memory;
-    if memory.is_held() || memory.main.is_none() {
+    if memory.is_held() || memory.main.is_none() || foreign::unread(it).is_some() {
         return None;
     }
-    let Some(turn) = &memory.turn else { return opening::choose(it, now) };
-    if turn.not_before.is_some_and(|at| at.left(now).is_some()) {
-        return None;
-    }
-    match &turn.stage {
-        Stage::Opening => opening::bring_up_to_date(it, turn, now),
-        Stage::Based { base } => running::begin(it, turn, base, now),
-        Stage::Running { .. } => None,
-        Stage::Ended(ended) => running::gather(it, turn, ended),
-        Stage::Left { ended, tip, strayed } => judging::judge(it, turn, ended, tip, *strayed, now),
-        Stage::Moving(moving) => moving::go_on(it, turn, moving, now),
+    let Some(turn) = memory.turn() else { return opening::choose(it, now) };
+    match engine::duty(it, turn, now) {
+        Duty::Wait => None,
+        Duty::Decided(decision) => Some(decision),
+        Duty::Prepare => opening::bring_up_to_date(it, turn, now),
+        Duty::Look(ended) => running::gather(it, turn, ended),
+        Duty::Judge(looked) => judging::judge(it, turn, looked, now),
+        Duty::Land(moving) => moving::go_on(it, turn, moving, now),
     }
 }
 
 fn deadline(it: &Ledger, now: Now) -> Option<Deadline> {
     let memory = &it.index.memory;
-    let waits =
-        memory.turn.as_ref().filter(|_| !memory.is_held()).and_then(|turn| turn.not_before)?;
-    waits.left(now).map(|left| Deadline { at: now.ticks.after(left), why: "try again" })
+    if memory.main.is_some() && !memory.is_held() && foreign::unread(it).is_some() {
+        return Some(Deadline::patrol(now));
+    }
+    engine::deadline(it, memory.turn()?, now)
 }
 
 impl Ledger {
-    pub(super) fn builder(&self) -> Builder {
-        let mut builder = Builder::new(super::NAME, self.index.memory.decisions);
-        for (key, _, fact) in &self.index.answers {
-            builder.used(key.clone(), fact.clone());
+    pub(super) fn draft(&self) -> Draft<Memo> {
+        let mut draft = Draft::new(super::NAME, self.index.memory.decisions);
+        for (key, _, fact) in self.index.in_flight.answers() {
+            draft.used(key.clone(), fact.clone());
         }
-        builder
+        draft
     }
 
-    /// A decision that only goes on to another stage.
-    pub(super) fn stage(&self, turn: &Turn, stage: Stage) -> Decision {
-        let mut decision = self.builder();
-        decision.remember("turn", turn.at(stage));
-        decision.finish()
+    /// A decision that only takes a step.
+    pub(super) fn step(&self, turn: &Turn, step: Step<Sessions>) -> Decision {
+        let mut draft = self.draft();
+        draft.remember(Memo::turn(turn.step(step)));
+        draft.finish()
     }
 
     /// The branch that the loop belongs to. Only asked while there is one.

@@ -44,6 +44,9 @@ pub(super) enum Op {
     MergedFixes {
         feature: Option<String>,
         branch: String,
+        /// Issues that were merged unfixed after the last attempt (LG-16).
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        deferred: Vec<Value>,
     },
     Session(Value),
     Status {
@@ -137,8 +140,8 @@ impl Docs {
                 drop(self.reviews.as_mut().map(|all| all.push_review(review.clone())))
             }
             Op::Fix(fix) => drop(self.reviews.as_mut().map(|all| all.push_fix(fix.clone()))),
-            Op::MergedFixes { feature, branch } => {
-                self.mark_merged(feature.as_deref(), branch, merge, at)
+            Op::MergedFixes { feature, branch, deferred } => {
+                self.mark_merged(feature.as_deref(), branch, deferred, merge, at)
             }
             Op::Session(session) => {
                 if let Some(progress) = &mut self.progress {
@@ -161,6 +164,7 @@ impl Docs {
         &mut self,
         feature: Option<&str>,
         branch: &str,
+        deferred: &[Value],
         merge: Option<&str>,
         at: Timestamp,
     ) {
@@ -176,6 +180,9 @@ impl Docs {
             .filter(concerned)
             .filter_map(|fix| fix["fix_id"].as_u64())
             .collect();
+        if let Some(last) = ids.iter().max() {
+            reviews.defer(*last, deferred);
+        }
         for id in ids {
             reviews.mark_merged(id, merge.map(short), at);
         }

@@ -4,8 +4,9 @@
 use super::changes;
 use super::docs::FILES;
 use super::foreign::alone;
-use super::memory::{Stage, Turn};
-use super::{Ledger, hold, hold::Reason};
+use super::memory::{Memo, Stage, Turn};
+use super::{Ledger, hold::notice};
+use crate::engine::{self, Weight};
 use crate::model::{
     Bytes, CommitId, Decision, Effect, Fact, Now, PlannedCommit, Query, Rejection, RelPath,
     Severity, WholeFile,
@@ -13,7 +14,7 @@ use crate::model::{
 
 pub(super) fn look(it: &Ledger, now: Now) -> Option<Decision> {
     let memory = &it.index.memory;
-    let moving = matches!(memory.turn.as_ref().map(|turn| &turn.stage), Some(Stage::Moving(_)));
+    let moving = matches!(memory.turn().map(|turn| &turn.stage), Some(Stage::Landing(_)));
     if memory.is_held() || moving {
         return None;
     }
@@ -34,19 +35,19 @@ fn look_at(
 ) -> Decision {
     if let Some(Fact::Planned(planned)) = it.index.fact(|query| is_plan_of(query, it.main(), name))
     {
-        let mut decision = it.builder();
+        let mut decision = it.draft();
         decision.effect(Effect::Commit(planned.clone()));
-        decision.remember(&format!("known/{name}"), &file.digest);
+        decision.remember(Memo::Known(name.to_owned(), Some(file.digest.clone())));
         return decision.finish();
     }
     let Some(committed) = it.index.file_at(head, name) else {
-        let mut decision = it.builder();
+        let mut decision = it.draft();
         super::opening::ask_docs(&mut decision, head);
         return decision.finish();
     };
     if committed.is_some_and(|bytes| bytes.0 == *file.bytes) {
-        let mut decision = it.builder();
-        decision.remember(&format!("known/{name}"), &file.digest);
+        let mut decision = it.draft();
+        decision.remember(Memo::Known(name.to_owned(), Some(file.digest.clone())));
         return decision.finish();
     }
     let bytes = Bytes(file.bytes.to_vec());
@@ -55,7 +56,7 @@ fn look_at(
     match running(it).zip(committed) {
         Some((turn, committed)) => {
             let (before, _) = alone(name, committed);
-            let rejections = changes::found(turn.agent, &before, &after).rejections;
+            let rejections = changes::found(turn.task.agent, &before, &after).rejections;
             if rejections.is_empty() {
                 commit(it, head, name, bytes, now)
             } else {
@@ -72,13 +73,12 @@ fn is_plan_of(query: &Query, main: &str, name: &str) -> bool {
 }
 
 fn running(it: &Ledger) -> Option<&Turn> {
-    let turn = it.index.memory.turn.as_ref()?;
-    matches!(turn.stage, Stage::Running { .. } | Stage::Ended(_) | Stage::Left { .. })
-        .then_some(turn)
+    let turn = it.index.memory.turn()?;
+    matches!(turn.stage, Stage::Running(_) | Stage::Ended(_) | Stage::Looked(_)).then_some(turn)
 }
 
 fn commit(it: &Ledger, head: &CommitId, name: &'static str, bytes: Bytes, now: Now) -> Decision {
-    let mut decision = it.builder();
+    let mut decision = it.draft();
     let query = Query::Plan {
         branch: it.main().to_owned(),
         parent: Some(head.clone()),
@@ -93,9 +93,9 @@ fn commit(it: &Ledger, head: &CommitId, name: &'static str, bytes: Bytes, now: N
 
 /// The main branch moved before the edit could be committed.
 pub(super) fn look_again(it: &Ledger, planned: &PlannedCommit) -> Decision {
-    let mut decision = it.builder();
+    let mut decision = it.draft();
     for change in &planned.changes {
-        decision.forget(&format!("known/{}", change.path));
+        decision.remember(Memo::Known(change.path.to_string(), None));
     }
     decision.finish()
 }
@@ -108,7 +108,7 @@ fn put_back(
     committed: &Bytes,
     rejections: Vec<Rejection>,
 ) -> Decision {
-    let mut decision = it.builder();
+    let mut decision = it.draft();
     let evidence: Vec<String> = rejections.iter().map(ToString::to_string).collect();
     for rejection in rejections {
         decision.reject(rejection.with_digest(&file.digest));
@@ -120,10 +120,10 @@ fn put_back(
     let summary = format!(
         "`{name}` was changed in your own tree during a run (agent or human), beyond what the agent may do"
     );
-    let mut reason = Reason::new("LG-06", format!("{name} {}", file.digest.short()), summary);
+    let mut reason = notice("LG-06", format!("{name} {}", file.digest.short()), summary);
     reason.did =
         "The file is as the main branch has it; the other bytes are in quarantine.".to_owned();
     reason.evidence = evidence;
-    hold::tell(it, &mut decision, Severity::Warning, reason);
+    engine::tell(it, &mut decision, Weight::Tell(Severity::Warning), reason);
     decision.finish()
 }

@@ -2,8 +2,9 @@
 //! written. This file only finds and describes them.
 
 use super::docs::{Docs, FILES};
-use super::hold::Reason;
+use super::hold::notice;
 use super::{FEATURES, Ledger, PROGRESS, REVIEWS};
+use crate::engine::Notice;
 use crate::model::{Bytes, CommitId, FileState, Rejection, RelPath};
 
 /// One refused file.
@@ -43,6 +44,18 @@ pub(super) fn in_tree(it: &Ledger) -> Option<Foreign> {
     })
 }
 
+/// A file that is there and was not read yet: it is empty or stops in the middle. It may be somebody's, so nothing starts beside it.
+pub(super) fn unread(it: &Ledger) -> Option<&'static str> {
+    FILES.into_iter().find(|name| !it.index.was_read(name))
+}
+
+/// How the owner goes on with `command`.
+pub(super) fn unread_refusal(name: &str, command: &str) -> String {
+    format!(
+        "`{name}` is empty or stops in the middle. agency leaves it alone. Complete it or move it away, then: {command} (LG-02)"
+    )
+}
+
 /// The same for the files of a commit of the main branch.
 pub(super) fn in_commit(it: &Ledger, commit: &CommitId, problems: &[Rejection]) -> Option<Foreign> {
     let place = Place::Commit { branch: it.main().to_owned(), commit: commit.clone() };
@@ -65,6 +78,7 @@ impl Foreign {
     /// What is wrong, where, and how the owner goes on with `command`.
     pub(super) fn refusal(&self, command: &str) -> String {
         let Rejection { file, found, wanted, .. } = &self.problem;
+        let wanted = wanted.trim_end_matches("; this file is left alone");
         format!(
             "{}: {found}; wanted {wanted}. agency leaves it alone. {}: {command} ({})",
             self.sentence(),
@@ -88,6 +102,16 @@ impl Foreign {
         }
     }
 
+    /// What is wrong and where.
+    pub(super) fn found(&self) -> String {
+        format!("{}: {}", self.sentence(), self.problem.found)
+    }
+
+    /// What the owner does before they use `command`.
+    pub(super) fn way_out(&self, command: &str) -> String {
+        format!("{}: {command}", self.remedy(&self.problem.file))
+    }
+
     fn remedy(&self, file: &RelPath) -> String {
         match &self.place {
             Place::OwnersTree if self.problem.rule.as_str() == "LG-17" => {
@@ -105,10 +129,9 @@ impl Foreign {
     }
 
     /// Stops the loop: nothing is written beside a file that was refused.
-    pub(super) fn reason(&self) -> Reason {
+    pub(super) fn reason(&self) -> Notice {
         let file = &self.problem.file;
-        let summary = format!("{}: {}", self.sentence(), self.problem.found);
-        let mut reason = Reason::new("LG-02", format!("{file} {}", self.version), summary);
+        let mut reason = notice("LG-02", format!("{file} {}", self.version), self.found());
         reason.did = "The ledger's loop is held. No file was changed.".to_owned();
         reason.wont = format!(
             "agency never writes, replaces, commits or removes a file that it refused. {}: agency resume",

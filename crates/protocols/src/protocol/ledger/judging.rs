@@ -6,13 +6,14 @@ use super::counts::{self, Counts};
 use super::cycles::{FIX_MAX, attempts, refactor_branch, tiebreak};
 use super::docs::{Docs, FILES, Op, SessionFacts, is_ledger, session};
 use super::issues;
-use super::memory::{Ended, Fate, Moving, Stage, Superseded, Turn};
+use super::memory::{Ended, Fate, Found, Looked, Memo, Moving, Superseded, Turn};
 use super::opening::{self, ask_docs, files_at, phase_after};
 use super::progress::short;
 use super::reviews::{FixDraft, Reviews, issue_id};
 use super::table::{self, Action, Cycles, Next, Row, Said, may};
 use super::words::{AgentType, Outcome, Verdict};
-use super::{FEATURES, Ledger, PROGRESS, REVIEWS, failing, hold, hold::Reason};
+use super::{FEATURES, Ledger, PROGRESS, REVIEWS, failing, hold, hold::notice};
+use crate::engine::{self, Notice, Step, Weight};
 use crate::model::{
     Bytes, Change, CommitId, CommitSeen, Decision, Digest, Effect, Event, Fact, Now,
     Outcome as RunOutcome, Query, Rejection, RelPath, Seat, Severity, TreeId, TreeRef, clip,
@@ -43,15 +44,10 @@ struct Finding {
     why: String,
 }
 
-pub(super) fn judge(
-    it: &Ledger,
-    turn: &Turn,
-    ended: &Ended,
-    tip: &CommitId,
-    strayed: bool,
-    now: Now,
-) -> Option<Decision> {
-    if let Some(decision) = failing::not_its_fault(it, turn, ended, now) {
+pub(super) fn judge(it: &Ledger, turn: &Turn, looked: &Looked, now: Now) -> Option<Decision> {
+    let Looked { ended, found: Found { tip, strayed } } = looked;
+    let strayed = *strayed;
+    if let Some(decision) = engine::excused(it, turn, ended, now) {
         return Some(decision);
     }
     let asked = facts(it, turn, ended, tip).zip(has_built(it, turn, ended, tip));
@@ -62,21 +58,26 @@ pub(super) fn judge(
     let superseded = if merged { superseded(before, after) } else { Vec::new() };
     let (before, _) = Docs::read(before);
     let (after, unreadable) = Docs::read(after);
-    let mut changes = changes::found(turn.agent, &before, &after);
+    let mut changes = changes::found(turn.task.agent, &before, &after);
     let refused = unreadable.first().map(ToString::to_string);
     changes.rejections.extend(unreadable);
     let mut bench =
         Bench { it, turn, ended, before, after, commits, built, superseded, tip, changes };
     let finding = bench.finding(strayed, refused);
     // A REVIEW that says PASS may merge what it reviewed, and only that.
-    let allowed = may(turn.agent, Action::Merge) && finding.said == Said::Pass && !strayed;
+    let allowed = may(turn.task.agent, Action::Merge) && finding.said == Said::Pass && !strayed;
     let gate = merged && !allowed;
-    if gate && !turn.excused {
+    if gate && !turn.task.excused {
         return Some(hold::held(it, reached_main(turn, ended)));
     }
-    if strayed && !may(turn.agent, Action::WriteCode) {
-        let what = format!("on `{}`", turn.branch);
-        bench.changes.rejections.push(forbidden(turn.agent, Action::WriteCode, PROGRESS, &what));
+    if strayed && !may(turn.task.agent, Action::WriteCode) {
+        let what = format!("on `{}`", turn.task.branch);
+        bench.changes.rejections.push(forbidden(
+            turn.task.agent,
+            Action::WriteCode,
+            PROGRESS,
+            &what,
+        ));
     }
     Some(bench.conclude(finding, merged))
 }
@@ -94,31 +95,32 @@ fn facts<'a>(
     for (at, name) in FILES.into_iter().enumerate() {
         after[at] = it.index.file_in(&tree, name)?;
     }
-    let range = |query: &Query| matches!(query, Query::Range { from, to } if from.as_ref() == Some(&ended.base) && to == tip);
+    let range = |query: &Query| matches!(query, Query::Range { from, to } if from.as_ref() == Some(&ended.base.commit) && to == tip);
     let Fact::Commits(commits) = it.index.fact(range)? else { return None };
-    Some((files_at(it, &turn.main_at)?, after, commits))
+    Some((files_at(it, &turn.task.main_at)?, after, commits))
 }
 
 fn ask(it: &Ledger, turn: &Turn, ended: &Ended, tip: &CommitId) -> Decision {
-    let mut decision = it.builder();
-    ask_docs(&mut decision, &turn.main_at);
+    let mut decision = it.draft();
+    ask_docs(&mut decision, &turn.task.main_at);
     for name in FILES {
         let (tree, path) = (TreeRef::Worktree(turn.tree()), RelPath::fixed(name));
         decision.effect(Effect::Ask { query: Query::Read { tree, path } });
     }
-    let (from, to) = (Some(ended.base.clone()), tip.clone());
+    let (from, to) = (Some(ended.base.commit.clone()), tip.clone());
     decision.effect(Effect::Ask { query: Query::Range { from, to } });
     if let Some(query) = own_changes(turn, ended, tip) {
         decision.effect(Effect::Ask { query });
     }
-    let name = format!("refs/heads/{}", turn.branch);
+    let name = format!("refs/heads/{}", turn.task.branch);
     decision.effect(Effect::Ask { query: Query::Tip { name } });
     let (branch, commit) = (it.main().to_owned(), work(turn, ended, tip).clone());
     decision.effect(Effect::Ask { query: Query::Contains { branch, commit } });
     let name = format!("refs/heads/{}", it.main());
     decision.effect(Effect::Ask { query: Query::Tip { name } });
     // The second time round: the main branch has moved, and we know where to.
-    if let Some(main) = opening::tip(it, it.main()).flatten().filter(|main| **main != turn.main_at)
+    if let Some(main) =
+        opening::tip(it, it.main()).flatten().filter(|main| **main != turn.task.main_at)
     {
         let (mine, theirs) = copies(turn, ended, tip, main);
         if own_changes(turn, ended, tip).as_ref() != Some(&mine) {
@@ -145,8 +147,8 @@ fn superseded(before: [Option<&Bytes>; 3], after: [Option<&Bytes>; 3]) -> Vec<Su
 /// What a session that may write code changes by its commits; `None`: there is nothing to ask about.
 fn own_changes(turn: &Turn, ended: &Ended, tip: &CommitId) -> Option<Query> {
     let tree = |commit: &CommitId| TreeId::new(commit.as_str());
-    (may(turn.agent, Action::WriteCode) && *tip != ended.base)
-        .then(|| Query::Diff { from: tree(&ended.base), to: tree(tip) })
+    (may(turn.task.agent, Action::WriteCode) && *tip != ended.base.commit)
+        .then(|| Query::Diff { from: tree(&ended.base.commit), to: tree(tip) })
 }
 
 /// LG-14: commits that touch only the ledger's files are a record, not code. `None`: that must be asked first.
@@ -158,7 +160,7 @@ fn has_built(it: &Ledger, turn: &Turn, ended: &Ended, tip: &CommitId) -> Option<
 
 /// The commit that must not be in the main branch by anybody's hand but a REVIEW's.
 fn work<'a>(turn: &Turn, ended: &'a Ended, tip: &'a CommitId) -> &'a CommitId {
-    if may(turn.agent, Action::Merge) { &ended.base } else { tip }
+    if may(turn.task.agent, Action::Merge) { &ended.base.commit } else { tip }
 }
 
 /// Is the work in the main branch: by its commits, or as a copy (squashed, picked)? `None`: that must be asked first.
@@ -166,9 +168,9 @@ fn is_merged(it: &Ledger, turn: &Turn, ended: &Ended, tip: &CommitId) -> Option<
     let contained =
         it.index.fact(|query| matches!(query, Query::Contains { .. })) == Some(&Fact::Yes);
     // Where nothing was built there is nothing that could have been merged.
-    let built = may(turn.agent, Action::Merge) || *tip != ended.base;
+    let built = may(turn.task.agent, Action::Merge) || *tip != ended.base.commit;
     let main = opening::tip(it, it.main())?;
-    if contained || !built || main.is_none_or(|main| *main == turn.main_at) {
+    if contained || !built || main.is_none_or(|main| *main == turn.task.main_at) {
         return Some(contained && built);
     }
     let (mine, theirs) = copies(turn, ended, tip, main?);
@@ -185,19 +187,20 @@ fn is_merged(it: &Ledger, turn: &Turn, ended: &Ended, tip: &CommitId) -> Option<
 /// What the work changes, and what the main branch has become meanwhile. Git takes a commit where a tree is asked for.
 fn copies(turn: &Turn, ended: &Ended, tip: &CommitId, main: &CommitId) -> (Query, Query) {
     let tree = |commit: &CommitId| TreeId::new(commit.as_str());
-    let before = if may(turn.agent, Action::Merge) { &turn.main_at } else { &ended.base };
+    let before =
+        if may(turn.task.agent, Action::Merge) { &turn.task.main_at } else { &ended.base.commit };
     let mine = Query::Diff { from: tree(before), to: tree(work(turn, ended, tip)) };
-    (mine, Query::Diff { from: tree(&turn.main_at), to: tree(main) })
+    (mine, Query::Diff { from: tree(&turn.task.main_at), to: tree(main) })
 }
 
 /// LG-06: the owner's branch has what no REVIEW let in. We do not rewrite it.
-fn reached_main(turn: &Turn, ended: &Ended) -> Reason {
+fn reached_main(turn: &Turn, ended: &Ended) -> Notice {
     let summary = format!(
         "the work on `{}` is in the main branch, and no REVIEW let it in: {} or somebody else merged it",
-        turn.branch,
-        turn.agent.word()
+        turn.task.branch,
+        turn.task.agent.word()
     );
-    let mut reason = Reason::new("LG-06", ended.run.as_str(), summary);
+    let mut reason = notice("LG-06", ended.run.as_str(), summary);
     reason.wont =
         "We rewrite no branch of yours: take the commits back or leave them, then resume."
             .to_owned();
@@ -228,21 +231,33 @@ fn with_deferred(reviews: &Reviews, mut fix: Value) -> Value {
     fix
 }
 
+/// LG-16: after the last attempt minor issues are merged unfixed; the last fix lists them as deferred (spec 5 §4, "merge with
+/// documented tech debt").
+fn left_after_the_last_fix(row: &Row, ops: &[Op]) -> Vec<Value> {
+    let review =
+        ops.iter().find_map(|op| if let Op::Review(review) = op { Some(review) } else { None });
+    let review = review.filter(|_| row.cycles == Cycles::SpentMinor);
+    let ids = review.map(issues::of).unwrap_or_default().into_iter();
+    let ids = ids.filter_map(|(_, issue)| issues::id_of(issue));
+    let why = format!("left after {FIX_MAX} fix attempts");
+    ids.map(|id| json!({"issue_id": id, "reason": why})).collect()
+}
+
 impl Bench<'_> {
     /// `refused`: the first of its ledger files that is not the ledger's.
     fn finding(&mut self, strayed: bool, refused: Option<String>) -> Finding {
         if let Some(why) = failing::failed(self.ended) {
             return self.nothing(why);
         }
-        if strayed && may(self.turn.agent, Action::WriteCode) {
-            return self.nothing(format!("it left the branch `{}`", self.turn.branch));
+        if strayed && may(self.turn.task.agent, Action::WriteCode) {
+            return self.nothing(format!("it left the branch `{}`", self.turn.task.branch));
         }
         let claimed =
             self.claim().and_then(|claim| claim["outcome"].as_str()).and_then(Outcome::parse);
         if claimed == Some(Outcome::Error) {
             return self.nothing("it reported an ERROR".to_owned());
         }
-        match (self.turn.agent, refused) {
+        match (self.turn.task.agent, refused) {
             // Its branch is merged as it is, so a refused file would come to the main branch with it.
             (AgentType::Initializer, Some(refused)) => self.nothing(refused),
             (AgentType::Initializer, None) => self.listed(),
@@ -275,7 +290,7 @@ impl Bench<'_> {
         }
         for feature in list.all().filter(|feature| feature.passes()) {
             let what = format!("`{}` passes from the start", feature.id());
-            let rejection = forbidden(self.turn.agent, Action::MarkPassing, FEATURES, &what);
+            let rejection = forbidden(self.turn.task.agent, Action::MarkPassing, FEATURES, &what);
             self.changes.rejections.push(rejection);
         }
         list.reopen_all();
@@ -311,7 +326,7 @@ impl Bench<'_> {
         fix["fix_id"] = json!(reviews.next_fix_id());
         fix["merged_to_main"] = json!(false);
         fix["pending_review"] = json!(true);
-        fix["branch"] = json!(self.turn.branch);
+        fix["branch"] = json!(self.turn.task.branch);
         let ids: Vec<&str> = self.commits.iter().map(|commit| commit.id.as_str()).collect();
         let mut wrong = Vec::new();
         for item in fix["issues_fixed"].as_array_mut().into_iter().flatten() {
@@ -345,7 +360,7 @@ impl Bench<'_> {
         let draft = FixDraft {
             review_id: review["review_id"].as_u64()?,
             feature_id: None,
-            branch: self.turn.branch.clone(),
+            branch: self.turn.task.branch.clone(),
             issues_fixed: Value::Null,
             issues_deferred: Value::Null,
             tests_added: Vec::new(),
@@ -354,12 +369,12 @@ impl Bench<'_> {
     }
 
     fn concerns(&self, review: &Value) -> bool {
-        match &self.turn.feature {
+        match &self.turn.task.feature {
             Some(id) => review["feature_id"] == json!(id),
             None => {
                 let id = review["review_id"].as_u64().unwrap_or(0);
-                refactor_branch(id) == self.turn.branch
-                    || review["branch"] == json!(self.turn.branch)
+                refactor_branch(id) == self.turn.task.branch
+                    || review["branch"] == json!(self.turn.task.branch)
             }
         }
     }
@@ -373,15 +388,15 @@ impl Bench<'_> {
             return self.nothing(self.changes.misspelt.clone().unwrap_or_else(none));
         };
         review["review_id"] = json!(reviews.next_review_id());
-        if self.turn.agent == AgentType::Review {
+        if self.turn.task.agent == AgentType::Review {
             self.put_range_right(&mut review);
-            let feature = json!(self.turn.feature);
+            let feature = json!(self.turn.task.feature);
             if review["feature_id"] != feature {
                 let found = format!("a review of {}", review["feature_id"]);
                 self.refuse("LG-05", REVIEWS, found, &format!("a review of {feature}"));
                 return self.nothing("it reviewed something else".to_owned());
             }
-            review["branch"] = json!(self.turn.branch);
+            review["branch"] = json!(self.turn.task.branch);
         } else {
             let reviews = self.before.reviews.as_ref();
             let counts = self.before.features.as_ref().map(|list| Counts::of(list, reviews));
@@ -405,7 +420,7 @@ impl Bench<'_> {
 
     /// LG-07: what was reviewed is the branch as it stood when the review began.
     fn put_range_right(&mut self, review: &mut Value) {
-        let (from, to) = (self.turn.main_at.as_str(), self.ended.base.as_str());
+        let (from, to) = (self.turn.task.main_at.as_str(), self.ended.base.commit.as_str());
         let fits = |said: &Value, right: &str| {
             said.as_str().is_some_and(|said| said.len() >= 4 && right.starts_with(said))
         };
@@ -419,7 +434,7 @@ impl Bench<'_> {
         let mut range = json!({"from": short(from), "to": short(to)});
         let described = said.get("description").filter(|text| text.is_string()).cloned();
         range["description"] = described.unwrap_or_else(|| {
-            let (main, branch) = (self.it.main(), &self.turn.branch);
+            let (main, branch) = (self.it.main(), &self.turn.task.branch);
             json!(format!("Reviewing commits from {main} to the HEAD of {branch}"))
         });
         review["commit_range"] = range;
@@ -428,7 +443,7 @@ impl Bench<'_> {
     /// The row, and everything that follows from it.
     fn conclude(mut self, finding: Finding, merged: bool) -> Decision {
         let cycles = self.cycles(&finding);
-        let row = table::find(self.turn.agent, finding.said, cycles);
+        let row = table::find(self.turn.task.agent, finding.said, cycles);
         let row = row.expect("BUG: an agent came to something that its table does not know");
         let Finding { mut ops, review, why, .. } = finding;
         let review = review.map(|review| self.tie_broken(review, row));
@@ -441,18 +456,18 @@ impl Bench<'_> {
         self.note_claims();
         ops.push(Op::Session(self.session(outcome, &why)));
         ops.push(self.status(row, &ops, architecture));
-        let writes_code = may(self.turn.agent, Action::WriteCode);
+        let writes_code = may(self.turn.task.agent, Action::WriteCode);
         let moving = Moving {
             row: row.id.to_owned(),
             at: self.ended.at,
             run: self.ended.run.clone(),
             ops,
-            stand: if writes_code { self.tip.clone() } else { self.ended.base.clone() },
-            found: opening::tip(self.it, &self.turn.branch).flatten().cloned(),
+            stand: if writes_code { self.tip.clone() } else { self.ended.base.commit.clone() },
+            found: opening::tip(self.it, &self.turn.task.branch).flatten().cloned(),
             fate,
             cleaned: false,
             resync: false,
-            merged: (merged && fate == Fate::Merge).then(|| self.ended.base.clone()),
+            merged: (merged && fate == Fate::Merge).then(|| self.ended.base.commit.clone()),
             recorded: None,
             failure: (row.next == Next::Again).then_some(why),
             superseded: std::mem::take(&mut self.superseded),
@@ -462,7 +477,7 @@ impl Bench<'_> {
 
     fn cycles(&self, finding: &Finding) -> Cycles {
         let Some(reviews) = &self.before.reviews else { return Cycles::Left };
-        let subject = Docs::subject(self.turn.feature.as_deref(), &self.turn.branch);
+        let subject = Docs::subject(self.turn.task.feature.as_deref(), &self.turn.task.branch);
         if attempts(reviews, &subject) < FIX_MAX {
             return Cycles::Left;
         }
@@ -503,17 +518,18 @@ impl Bench<'_> {
 
     fn fate(&mut self, row: &Row, ops: &mut Vec<Op>) -> (Fate, Outcome) {
         let passed = std::mem::take(&mut self.changes.passed);
-        let mine = |id: &String| row.next == Next::Merge && Some(id) == self.turn.feature.as_ref();
+        let mine =
+            |id: &String| row.next == Next::Merge && Some(id) == self.turn.task.feature.as_ref();
         for id in passed.iter().filter(|id| !mine(id)) {
             let what = format!("`{id}` without a PASS of it");
             self.changes.rejections.push(forbidden(
-                self.turn.agent,
+                self.turn.task.agent,
                 Action::MarkPassing,
                 FEATURES,
                 &what,
             ));
         }
-        let architecture = self.turn.agent == AgentType::Architecture;
+        let architecture = self.turn.task.agent == AgentType::Architecture;
         match row.next {
             Next::Start if self.commits.is_empty() => (Fate::Drop, Outcome::Success),
             Next::Start => (Fate::Merge, Outcome::Success),
@@ -521,9 +537,14 @@ impl Bench<'_> {
             Next::FixIt if architecture => (Fate::Drop, Outcome::Success),
             Next::FixIt => (Fate::Keep, Outcome::NeedsFix),
             Next::Merge => {
-                let feature = self.turn.feature.clone();
+                let feature = self.turn.task.feature.clone();
                 ops.extend(feature.clone().map(Op::Pass));
-                ops.push(Op::MergedFixes { feature, branch: self.turn.branch.clone() });
+                let deferred = left_after_the_last_fix(row, ops);
+                ops.push(Op::MergedFixes {
+                    feature,
+                    branch: self.turn.task.branch.clone(),
+                    deferred,
+                });
                 (Fate::Merge, Outcome::Success)
             }
             Next::Reject => (Fate::Reject, Outcome::Rejected),
@@ -535,19 +556,21 @@ impl Bench<'_> {
 
     /// The status names the next agent (spec 5 §6, note).
     fn status(&self, row: &Row, ops: &[Op], architecture: Option<u64>) -> Op {
-        let (feature, branch) = (self.turn.feature.clone(), Some(self.turn.branch.clone()));
+        let (feature, branch) =
+            (self.turn.task.feature.clone(), Some(self.turn.task.branch.clone()));
         let free = |phase| Op::Status { phase, feature: None, branch: None };
         match row.next {
             Next::ReviewIt => Op::Status { phase: AgentType::Review, feature, branch },
             Next::FixIt => {
-                let refactor = architecture.filter(|_| self.turn.agent == AgentType::Architecture);
+                let refactor =
+                    architecture.filter(|_| self.turn.task.agent == AgentType::Architecture);
                 let branch = refactor.map(refactor_branch).or(branch);
                 Op::Status { phase: AgentType::Fix, feature, branch }
             }
             Next::Again => {
                 let branch =
-                    branch.filter(|_| feature.is_some() || self.turn.agent == AgentType::Fix);
-                Op::Status { phase: self.turn.agent, feature, branch }
+                    branch.filter(|_| feature.is_some() || self.turn.task.agent == AgentType::Fix);
+                Op::Status { phase: self.turn.task.agent, feature, branch }
             }
             Next::Start | Next::Merge | Next::Reject | Next::Pick => {
                 let mut docs = self.before.clone();
@@ -573,7 +596,7 @@ impl Bench<'_> {
                 .zip(&right)
                 .all(|(said, right)| said.len() >= 4 && right.starts_with(said.as_str()));
         let extra = self.changes.sessions.len() - 1;
-        if !said.is_empty() && !fits && may(self.turn.agent, Action::WriteCode) {
+        if !said.is_empty() && !fits && may(self.turn.task.agent, Action::WriteCode) {
             let found = format!("commits {}", clip(&said.join(", "), 80));
             let right: Vec<&str> = right.iter().map(|id| short(id)).collect();
             self.refuse(
@@ -593,24 +616,26 @@ impl Bench<'_> {
         let claimed = self.claim().and_then(|claim| claim["summary"].as_str());
         let summary = match (why, claimed) {
             ("", Some(summary)) => clip(summary, 2000),
-            ("", None) => format!("{} on {}", self.turn.agent.word(), self.turn.branch),
+            ("", None) => format!("{} on {}", self.turn.task.agent.word(), self.turn.task.branch),
             (why, _) => why.to_owned(),
         };
-        let builds = may(self.turn.agent, Action::WriteCode);
-        let range = match self.turn.agent {
+        let builds = may(self.turn.task.agent, Action::WriteCode);
+        let range = match self.turn.task.agent {
             AgentType::Initializer | AgentType::Implement | AgentType::Fix => {
                 (!self.commits.is_empty())
-                    .then(|| (self.ended.base.to_string(), self.tip.to_string()))
+                    .then(|| (self.ended.base.commit.to_string(), self.tip.to_string()))
             }
-            AgentType::Review => Some((self.turn.main_at.to_string(), self.ended.base.to_string())),
+            AgentType::Review => {
+                Some((self.turn.task.main_at.to_string(), self.ended.base.commit.to_string()))
+            }
             AgentType::Architecture => None,
         };
         let seen = |commit: &CommitSeen| (commit.id.to_string(), clip(&commit.subject, 200));
         session(&SessionFacts {
-            agent: self.turn.agent,
+            agent: self.turn.task.agent,
             outcome,
             summary,
-            feature: self.turn.feature.as_deref(),
+            feature: self.turn.task.feature.as_deref(),
             started: self.ended.since,
             ended: self.ended.at,
             commits: self.commits.iter().filter(|_| builds).map(seen).collect(),
@@ -621,7 +646,7 @@ impl Bench<'_> {
     /// The decision: what was refused is journalled, told, and said to the next agent.
     fn tell(self, moving: Moving) -> Decision {
         let (it, turn) = (self.it, self.turn);
-        let mut decision = it.builder();
+        let mut decision = it.draft();
         let rejections = self.changes.rejections;
         let words: Vec<String> = rejections.iter().map(ToString::to_string).collect();
         let broken = rejections.iter().any(|rejection| rejection.rule.as_str() == "LG-06");
@@ -629,17 +654,18 @@ impl Bench<'_> {
             decision.reject(rejection);
         }
         if moving.failure.is_some() && self.ended.outcome == RunOutcome::Ok {
-            let seat = Seat::new(turn.agent.role());
+            let seat = Seat::new(turn.task.agent.role());
             decision.effect(Effect::Log(Event::no_artifact(&self.ended.run, seat)));
         }
-        decision.remember("refused", &words);
-        decision.remember("turn", turn.at(Stage::Moving(Box::new(moving))));
+        decision.remember(Memo::Refused(Some(words.clone())));
+        decision.remember(Memo::turn(turn.step(Step::Judged(Box::new(moving)))));
         if broken {
-            let summary = format!("{} did what is not its to do; it was undone", turn.agent.word());
-            let mut reason = Reason::new("LG-06", self.ended.run.as_str(), summary);
+            let summary =
+                format!("{} did what is not its to do; it was undone", turn.task.agent.word());
+            let mut reason = notice("LG-06", self.ended.run.as_str(), summary);
             reason.did = "What it did beyond its part was left out or moved back; the bytes and commits are kept.".to_owned();
             reason.evidence = words;
-            hold::tell(it, &mut decision, Severity::Warning, reason);
+            engine::tell(it, &mut decision, Weight::Tell(Severity::Warning), reason);
         }
         decision.finish()
     }

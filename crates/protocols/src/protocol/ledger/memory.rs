@@ -1,14 +1,32 @@
-//! What the ledger's loop remembers across restarts: typed views of the memos that its own decisions carry.
+//! What the ledger's loop remembers across restarts: the memos that its own decisions carry, and what they add up to.
 
 use super::docs::Op;
 use super::words::AgentType;
-use crate::model::{
-    Bytes, Cause, CommitId, Decision, Digest, Memo, Moment, Outage, Outcome, RunId, Timestamp,
-    TreeId,
-};
+use crate::engine::{Hold, Holds, Remember as _, Session, Work};
+use crate::memos;
+use crate::model::{Bytes, Cause, CommitId, Decision, Digest, RunId, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::collections::BTreeMap;
+
+memos! {
+    /// The forms that the journal keeps. `None` forgets.
+    pub enum Memo {
+        one {
+            Count("count"): u64,
+            Main("main"): String,
+            Spec("spec"): String,
+            Turn("turn"): Box<Turn>,
+            Rest("rest"): CommitId,
+            Refused("refused"): Vec<String>,
+            Holds("holds"): Vec<Hold>,
+            Epoch("epoch"): u64,
+        }
+        each {
+            Known("known"): Digest,
+            Standing("standing"): Standing,
+        }
+    }
+}
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Memory {
@@ -18,80 +36,72 @@ pub(super) struct Memory {
     pub(super) main: Option<String>,
     /// What is to be built, for the INITIALIZER.
     pub(super) spec: Option<String>,
-    pub(super) turn: Option<Turn>,
-    /// The commit at which there was nothing to do.
-    pub(super) rest: Option<CommitId>,
+    pub(super) activity: Activity,
     /// What was last refused, for the next prompt.
     pub(super) refusals: Vec<String>,
     /// The owner's files as we last saw or wrote them.
     pub(super) known: BTreeMap<String, Digest>,
-    pub(super) holds: Vec<Hold>,
+    pub(super) holds: Holds,
     /// Features that were rejected too often, and those that the owner lets try again (LG-08).
     pub(super) standing: BTreeMap<String, Standing>,
-    /// Rises with each `resume`, so that a cause that comes back is a new one.
-    pub(super) epoch: u64,
+}
+
+/// What the loop is at.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Activity {
+    /// It looks for the next session.
+    #[default]
+    Choosing,
+    Session(Box<Turn>),
+    /// There was nothing to do at this commit.
+    Resting(CommitId),
 }
 
 /// One session: one agent on one branch, in one or more tries.
+pub(super) type Turn = Session<Sessions>;
+pub(super) type Ended = crate::engine::Ended<Sessions>;
+pub(super) type Looked = crate::engine::Looked<Sessions>;
+pub(super) type Stage = crate::engine::Stage<Sessions>;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sessions;
+
+impl Work for Sessions {
+    type Task = Task;
+    type Base = Base;
+    type Found = Found;
+    type Landing = Moving;
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Turn {
+pub struct Task {
     pub(super) agent: AgentType,
     pub(super) feature: Option<String>,
     pub(super) branch: String,
     /// The main branch when the session was decided on.
     pub(super) main_at: CommitId,
-    pub(super) failures: u32,
-    pub(super) not_before: Option<Moment>,
-    /// Why it waits until then, for people.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) paused: String,
-    /// The agent's provider has not served it since then (SU-09).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) outage: Option<Outage>,
     /// The owner has seen what was wrong with it and lets it go on.
     pub(super) excused: bool,
-    pub(super) stage: Stage,
 }
 
+/// Where the branch stands when the session begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Stage {
-    /// Its branch is brought up to date with the main branch's documents.
-    Opening,
-    /// The branch stands where the session begins.
-    Based {
-        base: CommitId,
-    },
-    Running {
-        base: CommitId,
-        start: TreeId,
-        run: RunId,
-        since: Timestamp,
-    },
-    Ended(Ended),
-    /// Everything that it left is in commits.
-    Left {
-        ended: Ended,
-        tip: CommitId,
-        strayed: bool,
-    },
-    Moving(Box<Moving>),
+pub struct Base {
+    #[serde(rename = "base")]
+    pub(super) commit: CommitId,
 }
 
+/// Everything that the session left is in commits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Ended {
-    pub(super) base: CommitId,
-    pub(super) start: TreeId,
-    pub(super) run: RunId,
-    pub(super) since: Timestamp,
-    pub(super) at: Timestamp,
-    pub(super) outcome: Outcome,
-    pub(super) tail: String,
+pub struct Found {
+    pub(super) tip: CommitId,
+    /// It left its branch, or changed code that is not its to change.
+    pub(super) strayed: bool,
 }
 
 /// A judged session on its way into the main branch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Moving {
+pub struct Moving {
     pub(super) row: String,
     pub(super) at: Timestamp,
     pub(super) run: RunId,
@@ -139,37 +149,16 @@ pub(super) enum Fate {
 /// What is known of a feature that was rejected twice (LG-08).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Standing {
+pub enum Standing {
     /// It waits for the owner.
     Parked { cause: Cause, rejects: usize },
     /// The owner let it try again after so many rejections.
     Retried { rejects: usize },
 }
 
-/// Why the loop waits for its owner.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Hold {
-    pub(super) cause: Cause,
-    pub(super) summary: String,
-    pub(super) way_out: WayOut,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum WayOut {
-    Resume,
-    Adopt,
-    /// Git is not run until the owner trusts it (SE-01).
-    Trust,
-}
-
-impl WayOut {
-    pub(super) fn verb(self) -> &'static str {
-        match self {
-            Self::Resume => "resume",
-            Self::Adopt => "adopt",
-            Self::Trust => "trust",
-        }
+impl Memo {
+    pub(super) fn turn(turn: Turn) -> Self {
+        Self::Turn(Some(Box::new(turn)))
     }
 }
 
@@ -178,52 +167,65 @@ impl Memory {
     pub(super) fn take(&mut self, decision: &Decision) {
         self.decisions += 1;
         for memo in &decision.memo {
-            self.set(memo);
+            self.set(Memo::from_memo(memo));
         }
     }
 
-    fn set(&mut self, memo: &Memo) {
-        let value = memo.value.as_ref();
-        match memo.name.split_once('/').unwrap_or((&memo.name, "")) {
-            ("count", _) => self.decisions = read(value).unwrap_or_default(),
-            ("main", _) => self.main = read(value),
-            ("spec", _) => self.spec = read(value),
-            ("turn", _) => self.turn = read(value),
-            ("rest", _) => self.rest = read(value),
-            ("refused", _) => self.refusals = read(value).unwrap_or_default(),
-            ("known", file) => {
-                self.known.remove(file);
-                self.known.extend(read(value).map(|digest| (file.to_owned(), digest)));
-            }
-            ("holds", _) => self.holds = read(value).unwrap_or_default(),
-            ("standing", feature) => {
-                self.standing.remove(feature);
-                self.standing.extend(read(value).map(|standing| (feature.to_owned(), standing)));
-            }
-            ("epoch", _) => self.epoch = read(value).unwrap_or_default(),
-            (other, _) => panic!("BUG: this version does not know the memo `{other}`"),
+    fn set(&mut self, memo: Memo) {
+        match memo {
+            Memo::Count(count) => self.decisions = count.unwrap_or_default(),
+            Memo::Main(main) => self.main = main,
+            Memo::Spec(spec) => self.spec = spec,
+            Memo::Turn(Some(turn)) => self.activity = Activity::Session(turn),
+            Memo::Turn(None) if self.turn().is_none() => {}
+            Memo::Rest(Some(commit)) => self.activity = Activity::Resting(commit),
+            Memo::Rest(None) if self.rest().is_none() => {}
+            Memo::Turn(None) | Memo::Rest(None) => self.activity = Activity::Choosing,
+            Memo::Refused(refusals) => self.refusals = refusals.unwrap_or_default(),
+            Memo::Known(file, digest) => put(&mut self.known, file, digest),
+            Memo::Holds(open) => self.holds.open = open.unwrap_or_default(),
+            Memo::Standing(feature, standing) => put(&mut self.standing, feature, standing),
+            Memo::Epoch(epoch) => self.holds.epoch = epoch.unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn turn(&self) -> Option<&Turn> {
+        match &self.activity {
+            Activity::Session(turn) => Some(turn),
+            Activity::Choosing | Activity::Resting(_) => None,
+        }
+    }
+
+    /// The commit at which there was nothing to do.
+    pub(super) fn rest(&self) -> Option<&CommitId> {
+        match &self.activity {
+            Activity::Resting(commit) => Some(commit),
+            Activity::Choosing | Activity::Session(_) => None,
         }
     }
 
     pub(super) fn is_held(&self) -> bool {
-        !self.holds.is_empty()
+        self.holds.is_held()
     }
 }
 
-/// A memo that cannot be read means that this version cannot know the truth: freezing is right, guessing is not.
-fn read<T: serde::de::DeserializeOwned>(value: Option<&Value>) -> Option<T> {
-    value.map(|value| T::deserialize(value).expect("BUG: a memo in the journal must be readable"))
+fn put<T>(known: &mut BTreeMap<String, T>, key: String, value: Option<T>) {
+    match value {
+        Some(value) => drop(known.insert(key, value)),
+        None => drop(known.remove(&key)),
+    }
 }
 
 impl Turn {
-    pub(super) fn at(&self, stage: Stage) -> Self {
-        Self { stage, ..self.clone() }
-    }
-
     /// The worktree of this session. One at a time, and a name that says what it is.
     pub(super) fn tree(&self) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-        let branch: String = self.branch.chars().map(plain).take(60).collect();
+        let branch: String = self.task.branch.chars().map(plain).take(60).collect();
         format!("ledger-{branch}")
+    }
+
+    /// What it works on, for people.
+    pub(super) fn subject(&self) -> &str {
+        self.task.feature.as_deref().unwrap_or(&self.task.branch)
     }
 }

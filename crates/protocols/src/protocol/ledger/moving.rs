@@ -1,9 +1,10 @@
 //! A judged session on its way: worktree and branch put in order, the merge, the record in the main branch. It judges nothing.
 
 use super::docs::{Docs, FILES, is_ledger};
-use super::memory::{Fate, Moving, Stage, Superseded, Turn};
+use super::memory::{Fate, Memo, Moving, Stage, Superseded, Turn};
 use super::opening::{self, docs_at_tip, files_at};
-use super::{Ledger, failing, hold, hold::Reason, table};
+use super::{Ledger, hold, hold::notice, table};
+use crate::engine::{self, Draft, Notice, Step};
 use crate::model::{
     Bytes, CommitId, Decision, Digest, Effect, Event, Fact, MergeStyle, Now, PlannedCommit, Query,
     RelPath, RowId, Seat, TreeRef,
@@ -24,15 +25,15 @@ pub(super) fn go_on(it: &Ledger, turn: &Turn, moving: &Moving, now: Now) -> Opti
 }
 
 fn step(turn: &Turn, moving: Moving) -> Turn {
-    turn.at(Stage::Moving(Box::new(moving)))
+    turn.step(Step::Landed(Box::new(moving)))
 }
 
 /// The worktree goes, and the branch stands where it belongs. Nothing is lost: what is moved away from is kept under a ref.
 fn clean(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
-    let mut decision = it.builder();
+    let mut decision = it.draft();
     decision.effect(Effect::DropWorktree { name: turn.tree(), branch: None });
     decision.effect(Effect::Release { tree: TreeRef::Worktree(turn.tree()) });
-    let branch = format!("refs/heads/{}", turn.branch);
+    let branch = format!("refs/heads/{}", turn.task.branch);
     let keep = |kind: &str, commit: &CommitId| Effect::Ref {
         name: format!("refs/agency/ledger/{kind}/{}", moving.run),
         was: None,
@@ -48,17 +49,17 @@ fn clean(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
     if moving.fate == Fate::Reject {
         decision.effect(keep("rejected", &moving.stand));
     }
-    decision.remember("turn", step(turn, Moving { cleaned: true, ..moving.clone() }));
+    decision.remember(Memo::turn(step(turn, Moving { cleaned: true, ..moving.clone() })));
     decision.finish()
 }
 
 /// The branch gets the documents as the main branch has them now, so that only the work itself is merged.
 fn resync(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
-    if let Some(planned) = planned(it, &turn.branch) {
-        let mut decision = it.builder();
+    if let Some(planned) = planned(it, &turn.task.branch) {
+        let mut decision = it.draft();
         decision.effect(Effect::Merge(planned.clone()));
         let next = Moving { stand: planned.id.clone(), resync: false, ..moving.clone() };
-        decision.remember("turn", step(turn, next));
+        decision.remember(Memo::turn(step(turn, next)));
         return decision.finish();
     }
     let Some((commit, docs)) = docs_at_tip(it) else { return opening::look(it, it.main()) };
@@ -68,9 +69,9 @@ fn resync(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
     let Some(files) = files_at(it, commit) else { return opening::look(it, it.main()) };
     let there = FILES.into_iter().zip(files);
     let write = there.filter_map(|(name, bytes)| Some((RelPath::fixed(name), bytes?.clone())));
-    let mut decision = it.builder();
+    let mut decision = it.draft();
     let query = Query::Plan {
-        branch: turn.branch.clone(),
+        branch: turn.task.branch.clone(),
         parent: Some(moving.stand.clone()),
         take: Vec::new(),
         write: write.collect(),
@@ -85,29 +86,29 @@ fn resync(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
 fn merge(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
     match it.index.fact(|query| matches!(query, Query::Merge { .. })) {
         Some(Fact::Planned(planned)) => {
-            let mut decision = it.builder();
+            let mut decision = it.draft();
             decision.effect(Effect::Merge(planned.clone()));
             let next = Moving { merged: Some(planned.id.clone()), ..moving.clone() };
-            decision.remember("turn", step(turn, next));
+            decision.remember(Memo::turn(step(turn, next)));
             return decision.finish();
         }
         Some(Fact::Conflict(paths)) if paths.iter().all(is_ledger) => {
-            let mut decision = it.builder();
-            decision.remember("turn", step(turn, Moving { resync: true, ..moving.clone() }));
+            let mut decision = it.draft();
+            decision.remember(Memo::turn(step(turn, Moving { resync: true, ..moving.clone() })));
             return decision.finish();
         }
         Some(Fact::Conflict(paths)) => return hold::held(it, conflict(turn, moving, paths)),
         Some(_) | None => {}
     }
     let Some(Some(onto)) = opening::tip(it, it.main()) else { return opening::look(it, it.main()) };
-    let mut decision = it.builder();
-    let what = turn.feature.as_deref().unwrap_or(&turn.branch);
+    let mut decision = it.draft();
+    let what = turn.subject();
     let query = Query::Merge {
         target: it.main().to_owned(),
         onto: onto.clone(),
         theirs: moving.stand.clone(),
         style: MergeStyle::Merge,
-        message: format!("Merge {} ({what})\n\nAgency-Key: {}\n", turn.branch, decision.key()),
+        message: format!("Merge {} ({what})\n\nAgency-Key: {}\n", turn.task.branch, decision.key()),
         date: moving.at,
         keep: None,
     };
@@ -115,17 +116,17 @@ fn merge(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
     decision.finish()
 }
 
-fn conflict(turn: &Turn, moving: &Moving, paths: &[RelPath]) -> Reason {
+fn conflict(turn: &Turn, moving: &Moving, paths: &[RelPath]) -> Notice {
     let named: Vec<_> = paths.iter().take(20).map(|path| format!("`{path}`")).collect();
     let summary = format!(
         "`{}` passed its review but conflicts with the main branch in {}",
-        turn.branch,
+        turn.task.branch,
         named.join(", ")
     );
-    let mut reason = Reason::new("LG-04", moving.run.as_str(), summary);
+    let mut reason = notice("LG-04", moving.run.as_str(), summary);
     reason.wont = format!(
         "We resolve no conflict: merge the main branch into `{}` yourself, then resume.",
-        turn.branch
+        turn.task.branch
     );
     reason
 }
@@ -133,11 +134,11 @@ fn conflict(turn: &Turn, moving: &Moving, paths: &[RelPath]) -> Reason {
 /// The documents on the main branch as it is now, with what the session brings.
 fn record(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
     if let Some(planned) = planned(it, it.main()) {
-        let mut decision = it.builder();
+        let mut decision = it.draft();
         decision.effect(Effect::Merge(planned.clone()));
         remember_written(it, &mut decision);
         let next = Moving { recorded: Some(planned.id.clone()), ..moving.clone() };
-        decision.remember("turn", step(turn, next));
+        decision.remember(Memo::turn(step(turn, next)));
         return decision.finish();
     }
     let Some((head, docs)) = docs_at_tip(it) else { return opening::look(it, it.main()) };
@@ -158,8 +159,8 @@ fn record(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
         at.zip(unchanged).is_some_and(|(at, files)| files[at] == Some(bytes))
     };
     let write = docs.files().into_iter().filter(|(path, bytes)| !same(path, bytes)).collect();
-    let mut decision = it.builder();
-    let what = turn.feature.as_deref().unwrap_or(&turn.branch);
+    let mut decision = it.draft();
+    let what = turn.subject();
     let query = Query::Plan {
         branch: it.main().to_owned(),
         parent: Some(head.clone()),
@@ -167,7 +168,7 @@ fn record(it: &Ledger, turn: &Turn, moving: &Moving) -> Decision {
         write,
         message: format!(
             "Ledger: {} {what} ({})\n\nAgency-Key: {}\n",
-            turn.agent.word(),
+            turn.task.agent.word(),
             moving.row,
             decision.key()
         ),
@@ -202,62 +203,63 @@ fn planned<'a>(it: &'a Ledger, wanted: &str) -> Option<&'a PlannedCommit> {
 }
 
 /// What we write into the owner's tree is no edit of theirs.
-fn remember_written(it: &Ledger, decision: &mut crate::model::Builder) {
-    let writes = it.index.answers.iter().filter_map(|(_, query, _)| {
+fn remember_written(it: &Ledger, decision: &mut Draft<Memo>) {
+    let writes = it.index.in_flight.answers().iter().filter_map(|(_, query, _)| {
         let Query::Plan { write, .. } = query else { return None };
         Some(write)
     });
     for (path, bytes) in writes.flatten() {
-        decision.remember(&format!("known/{path}"), Digest::of(&bytes.0));
+        decision.remember(Memo::Known(path.to_string(), Some(Digest::of(&bytes.0))));
     }
 }
 
 /// The session is over: the row, the branch that nobody needs, the next turn.
 fn finish(it: &Ledger, turn: &Turn, moving: &Moving, now: Now) -> Decision {
-    let mut decision = it.builder();
+    let mut decision = it.draft();
     decision.row(RowId::new(&moving.row));
     if matches!(moving.fate, Fate::Merge | Fate::Reject | Fate::Drop) {
-        let name = format!("refs/heads/{}", turn.branch);
+        let name = format!("refs/heads/{}", turn.task.branch);
         decision.effect(Effect::Ref { name, was: Some(moving.stand.clone()), to: None });
     }
     let row = table::TABLE.iter().find(|row| row.id == moving.row);
     let context = [
         ("row", moving.row.as_str()),
         ("to", row.map_or("", |row| row.next.word())),
-        ("action", turn.agent.word()),
-        ("task", turn.feature.as_deref().unwrap_or(&turn.branch)),
+        ("action", turn.task.agent.word()),
+        ("task", turn.subject()),
     ];
     decision.effect(Effect::Log(Event {
         event: "transition".to_owned(),
-        agent: Some(Seat::new(turn.agent.role())),
+        agent: Some(Seat::new(turn.task.agent.role())),
         context: context.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
     }));
     match (&moving.failure, &moving.recorded) {
         (Some(why), Some(recorded)) => {
-            let mut next = failing::try_again(it, &mut decision, turn, &moving.run, why, now);
-            next.main_at = recorded.clone();
-            decision.remember("turn", next);
+            let came = (turn.task.agent.word(), why.as_str());
+            let mut next = engine::try_again(it, &mut decision, turn, &moving.run, came, now);
+            next.task.main_at = recorded.clone();
+            decision.remember(Memo::turn(next));
         }
-        (Some(_), None) | (None, _) => drop(decision.forget("turn")),
+        (Some(_), None) | (None, _) => drop(decision.remember(Memo::Turn(None))),
     }
     decision.finish()
 }
 
 /// A branch moved between our plan and its commit: plan again.
 pub(super) fn moved_away(it: &Ledger, turn: &Turn, effect: &Effect) -> Decision {
-    let mut decision = it.builder();
-    decision.remember("turn", rewound(turn, effect));
+    let mut decision = it.draft();
+    decision.remember(Memo::turn(rewound(turn, effect)));
     decision.finish()
 }
 
 /// As if the step with the effect that failed had not been taken: all of it is done again, and what was done stays done.
 pub(super) fn rewound(turn: &Turn, effect: &Effect) -> Turn {
     match &turn.stage {
-        Stage::Opening | Stage::Running { .. } | Stage::Ended(_) => turn.clone(),
-        Stage::Based { .. } if matches!(effect, Effect::Merge(_)) => turn.at(Stage::Opening),
-        Stage::Based { .. } => turn.clone(),
-        Stage::Left { ended, .. } => turn.at(Stage::Ended(ended.clone())),
-        Stage::Moving(moving) => {
+        Stage::Opening | Stage::Running(_) | Stage::Ended(_) => turn.clone(),
+        Stage::Ready(_) if matches!(effect, Effect::Merge(_)) => turn.step(Step::Undone),
+        Stage::Ready(_) => turn.clone(),
+        Stage::Looked(_) => turn.step(Step::Undone),
+        Stage::Landing(moving) => {
             let mut moving = (**moving).clone();
             if !matches!(effect, Effect::Merge(_)) {
                 moving.cleaned = false;

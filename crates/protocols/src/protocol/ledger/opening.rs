@@ -3,12 +3,13 @@
 use super::counts::Counts;
 use super::docs::{Docs, FILES};
 use super::features::{Feature, Features};
-use super::memory::{Stage, Turn};
+use super::memory::{Base, Memo, Task, Turn};
 use super::words::AgentType;
-use super::{FEATURES, Ledger, cycles, foreign, hold, hold::Reason, parking};
+use super::{FEATURES, Ledger, cycles, foreign, hold, hold::notice, parking};
+use crate::engine::{self, Draft, Notice, Step, Weight};
 use crate::model::{
-    Builder, Bytes, CommitId, Decision, Effect, Fact, FileState, Now, PlannedCommit, Query,
-    RelPath, Severity,
+    Bytes, CommitId, Decision, Effect, Fact, FileState, Now, PlannedCommit, Query, RelPath,
+    Severity,
 };
 use serde_json::Value;
 
@@ -18,15 +19,15 @@ pub(super) fn choose(it: &Ledger, _: Now) -> Option<Decision> {
     let Some((commit, docs)) = docs_at_tip(it) else {
         // Without a new commit there is nothing new to do.
         let resting =
-            it.index.memory.rest.is_some() && it.index.memory.rest.as_ref() == it.index.at_home();
-        let answered = !it.index.answers.is_empty();
+            it.index.memory.rest().is_some() && it.index.memory.rest() == it.index.at_home();
+        let answered = !it.index.in_flight.answers().is_empty();
         return (!resting || answered).then(|| look(it, main));
     };
     let docs = match docs {
         Ok(docs) => docs,
         Err(foreign) => return Some(hold::held(it, foreign.reason())),
     };
-    let mut decision = it.builder();
+    let mut decision = it.draft();
     if let Some(decision) = parking::look(it, &docs) {
         return Some(decision);
     }
@@ -35,34 +36,27 @@ pub(super) fn choose(it: &Ledger, _: Now) -> Option<Decision> {
             return Some(hold::held(it, list_is_not_committed(it)));
         }
         Some((agent, feature, branch)) => {
-            let turn = Turn {
-                agent,
-                feature,
-                branch,
-                main_at: commit.clone(),
-                failures: 0,
-                not_before: None,
-                paused: String::new(),
-                outage: None,
-                excused: false,
-                stage: Stage::Opening,
-            };
-            decision.remember("turn", turn);
-            decision.forget("rest");
+            let main_at = commit.clone();
+            let task = Task { agent, feature, branch, main_at, excused: false };
+            decision.remember(Memo::turn(Turn::new(task)));
+            decision.remember(Memo::Rest(None));
         }
         None if !it.index.memory.standing.is_empty()
             && docs.features.as_ref().is_some_and(|list| list.pending().next().is_some()) =>
         {
             // The loop rests; `parking.rs` has told the owner which features wait for them.
-            decision.remember("rest", commit.clone());
+            decision.remember(Memo::Rest(Some(commit.clone())));
         }
         None => {
             let done = docs.features.as_ref().map_or(0, |features| features.len());
-            let summary = format!("the ledger is complete: all {done} features pass");
-            let mut reason = Reason::new("LG-04", format!("complete {commit}"), summary);
+            let summary = match done {
+                1 => "the ledger is complete: its only feature passes".to_owned(),
+                done => format!("the ledger is complete: all {done} features pass"),
+            };
+            let mut reason = notice("LG-04", format!("complete {commit}"), summary);
             reason.did = "Nothing is left to do; new features start it again.".to_owned();
-            decision.remember("rest", commit.clone());
-            hold::tell(it, &mut decision, Severity::Notice, reason);
+            decision.remember(Memo::Rest(Some(commit.clone())));
+            engine::tell(it, &mut decision, Weight::Tell(Severity::Notice), reason);
         }
     }
     Some(decision.finish())
@@ -73,10 +67,10 @@ fn is_list_in_tree(it: &Ledger) -> bool {
     it.index.file(FEATURES).is_some_and(|state| *state != FileState::Absent)
 }
 
-fn list_is_not_committed(it: &Ledger) -> Reason {
+fn list_is_not_committed(it: &Ledger) -> Notice {
     let main = it.main();
     let summary = format!("`{FEATURES}` is in your tree, but not on `{main}`");
-    let mut reason = Reason::new("LG-02", FEATURES, summary);
+    let mut reason = notice("LG-02", FEATURES, summary);
     reason.wont = format!(
         "INITIALIZER starts only where there is no list. Check out `{main}` and commit the file (git add -f {FEATURES}), or move \
          it away; then: agency resume"
@@ -86,12 +80,12 @@ fn list_is_not_committed(it: &Ledger) -> Reason {
 
 /// Round by round: where the branch stands, then the documents there.
 pub(super) fn look(it: &Ledger, branch: &str) -> Decision {
-    let mut decision = it.builder();
+    let mut decision = it.draft();
     match tip(it, branch) {
         Some(Some(commit)) => ask_docs(&mut decision, commit),
         Some(None) => {
             let summary = format!("the branch `{branch}` of the ledger is gone");
-            return hold::held(it, Reason::new("LG-04", branch, summary));
+            return hold::held(it, notice("LG-04", branch, summary));
         }
         None => drop(
             decision
@@ -101,11 +95,14 @@ pub(super) fn look(it: &Ledger, branch: &str) -> Decision {
     decision.finish()
 }
 
-pub(super) fn ask_docs(decision: &mut Builder, commit: &CommitId) {
-    for name in FILES {
-        let (commit, path) = (commit.clone(), RelPath::fixed(name));
-        decision.effect(Effect::Ask { query: Query::FileAt { commit, path } });
-    }
+pub(super) fn ask_docs(draft: &mut Draft<Memo>, commit: &CommitId) {
+    draft.effects(docs_of(commit).into_iter().map(|query| Effect::Ask { query }));
+}
+
+/// The questions for the three files at a commit.
+pub(super) fn docs_of(commit: &CommitId) -> Vec<Query> {
+    let file = |name| Query::FileAt { commit: commit.clone(), path: RelPath::fixed(name) };
+    FILES.map(file).into()
 }
 
 /// The answer to where a branch stands, if it was asked.
@@ -127,7 +124,7 @@ pub(super) fn files_at<'a>(it: &'a Ledger, commit: &CommitId) -> Option<[Option<
 
 /// The documents at the commit that was asked about last, or the file there that is not the ledger's.
 pub(super) fn docs_at_tip(it: &Ledger) -> Option<(&CommitId, Result<Docs, Box<foreign::Foreign>>)> {
-    let commit = it.index.answers.iter().find_map(|(_, query, _)| {
+    let commit = it.index.in_flight.answers().iter().find_map(|(_, query, _)| {
         let Query::FileAt { commit, .. } = query else { return None };
         Some(commit)
     })?;
@@ -199,16 +196,16 @@ pub(super) fn bring_up_to_date(it: &Ledger, turn: &Turn, now: Now) -> Option<Dec
     {
         return Some(based_on(it, turn, planned));
     }
-    let Some(found) = tip(it, &turn.branch) else { return Some(ask_tip(it, turn)) };
+    let Some(found) = tip(it, &turn.task.branch) else { return Some(ask_tip(it, turn)) };
     let Some(found) = found else {
-        return Some(it.stage(turn, Stage::Based { base: turn.main_at.clone() }));
+        return Some(it.step(turn, Step::Prepared(Base { commit: turn.task.main_at.clone() })));
     };
-    let (Some(main), Some(branch)) = (files_at(it, &turn.main_at), files_at(it, found)) else {
-        let mut decision = it.builder();
-        let name = format!("refs/heads/{}", turn.branch);
+    let (Some(main), Some(branch)) = (files_at(it, &turn.task.main_at), files_at(it, found)) else {
+        let mut decision = it.draft();
+        let name = format!("refs/heads/{}", turn.task.branch);
         decision.effect(Effect::Ask { query: Query::Tip { name } });
-        ask_docs(&mut decision, &turn.main_at);
-        if *found != turn.main_at {
+        ask_docs(&mut decision, &turn.task.main_at);
+        if *found != turn.task.main_at {
             ask_docs(&mut decision, found);
         }
         return Some(decision.finish());
@@ -220,15 +217,15 @@ pub(super) fn bring_up_to_date(it: &Ledger, turn: &Turn, now: Now) -> Option<Dec
         .filter_map(|(name, (main, _))| Some((RelPath::fixed(name), main?.clone())))
         .collect();
     if write.is_empty() {
-        return Some(it.stage(turn, Stage::Based { base: found.clone() }));
+        return Some(it.step(turn, Step::Prepared(Base { commit: found.clone() })));
     }
-    let mut decision = it.builder();
+    let mut decision = it.draft();
     let query = Query::Plan {
-        branch: turn.branch.clone(),
+        branch: turn.task.branch.clone(),
         parent: Some(found.clone()),
         take: Vec::new(),
         write,
-        message: format!("Ledger: the documents for {}\n", turn.agent.word()),
+        message: format!("Ledger: the documents for {}\n", turn.task.agent.word()),
         date: now.wall,
     };
     decision.effect(Effect::Ask { query });
@@ -236,22 +233,24 @@ pub(super) fn bring_up_to_date(it: &Ledger, turn: &Turn, now: Now) -> Option<Dec
 }
 
 fn ask_tip(it: &Ledger, turn: &Turn) -> Decision {
-    let mut decision = it.builder();
-    decision
-        .effect(Effect::Ask { query: Query::Tip { name: format!("refs/heads/{}", turn.branch) } });
+    let mut decision = it.draft();
+    decision.effect(Effect::Ask {
+        query: Query::Tip { name: format!("refs/heads/{}", turn.task.branch) },
+    });
     decision.finish()
 }
 
 fn based_on(it: &Ledger, turn: &Turn, planned: &PlannedCommit) -> Decision {
-    let mut decision = it.builder();
+    let mut decision = it.draft();
     decision.effect(Effect::Merge(planned.clone()));
-    decision.remember("turn", turn.at(Stage::Based { base: planned.id.clone() }));
+    let base = Base { commit: planned.id.clone() };
+    decision.remember(Memo::turn(turn.step(Step::Prepared(base))));
     decision.finish()
 }
 
 /// What a FIX on this branch answers, for prompts.
 pub(super) fn fixes_left(docs: &Docs, turn: &Turn) -> usize {
-    let subject = Docs::subject(turn.feature.as_deref(), &turn.branch);
+    let subject = Docs::subject(turn.task.feature.as_deref(), &turn.task.branch);
     let done = docs.reviews.as_ref().map_or(0, |reviews| cycles::attempts(reviews, &subject));
     cycles::FIX_MAX.saturating_sub(done)
 }

@@ -1,12 +1,13 @@
 //! LG-08: a feature that was rejected twice waits for its owner, while the others go on. It judges no work.
 
 use super::docs::Docs;
-use super::hold::{self, Reason};
-use super::memory::Standing;
+use super::hold::notice;
+use super::memory::{Memo, Standing};
 use super::reviews::{Reviews, is_by, text};
 use super::words::{AgentType, Verdict};
 use super::{FEATURES, Ledger};
-use crate::model::{Builder, Decision, Effect};
+use crate::engine::{self, Draft, Weight};
+use crate::model::{Decision, Effect};
 
 /// So many rejections, and the owner is asked.
 const REJECTS_MAX: usize = 2;
@@ -25,7 +26,7 @@ pub(super) fn parked(it: &Ledger) -> Vec<&str> {
 pub(super) fn only_parked_left(it: &Ledger) -> Option<String> {
     let memory = &it.index.memory;
     let parked = parked(it);
-    let rests = memory.turn.is_none() && memory.rest.is_some() && !parked.is_empty();
+    let rests = memory.turn().is_none() && memory.rest().is_some() && !parked.is_empty();
     rests.then(|| format!("{} was rejected twice and waits for you", parked.join(", ")))
 }
 
@@ -35,12 +36,12 @@ pub(super) fn look(it: &Ledger, docs: &Docs) -> Option<Decision> {
     let memory = &it.index.memory;
     let done = |id: &&String| list.get(id).is_none_or(|feature| feature.passes());
     if let Some(id) = memory.standing.keys().find(done) {
-        let mut decision = it.builder();
+        let mut decision = it.draft();
         if let Some(Standing::Parked { cause, .. }) = memory.standing.get(id) {
             let how = format!("{id} passes or is no longer in the list");
             decision.effect(Effect::Resolve { cause: cause.clone(), how });
         }
-        decision.forget(&format!("standing/{id}"));
+        decision.remember(Memo::Standing(id.clone(), None));
         return Some(decision.finish());
     }
     let reviews = docs.reviews.as_ref()?;
@@ -66,9 +67,9 @@ fn rejects(reviews: &Reviews, feature: &str) -> usize {
 }
 
 fn park(it: &Ledger, id: &str, label: &str, rejects: usize) -> Decision {
-    let mut decision = it.builder();
+    let mut decision = it.draft();
     let summary = format!("{id} ({label}) was rejected {rejects} times and waits for you");
-    let mut reason = Reason::new("LG-08", format!("{id} {rejects}"), summary);
+    let mut reason = notice("LG-08", format!("{id} {rejects}"), summary);
     reason.did = format!(
         "{id} is parked; the other features go on. Its rejected work is kept under refs/agency/ledger/rejected/."
     );
@@ -76,18 +77,21 @@ fn park(it: &Ledger, id: &str, label: &str, rejects: usize) -> Decision {
         "agency does not start {id} again by itself. Make its entry in `{FEATURES}` smaller or clearer, or remove it, then: agency \
          resume"
     );
-    let cause = hold::ask(it, &mut decision, reason);
-    decision.remember(&format!("standing/{id}"), Standing::Parked { cause, rejects });
+    let cause = engine::tell(it, &mut decision, Weight::Ask, reason);
+    decision.remember(Memo::Standing(id.to_owned(), Some(Standing::Parked { cause, rejects })));
     decision.finish()
 }
 
 /// The owner lets all parked features try again. How many there were.
-pub(super) fn release(it: &Ledger, decision: &mut Builder, how: &str) -> usize {
+pub(super) fn release(it: &Ledger, decision: &mut Draft<Memo>, how: &str) -> usize {
     let mut count = 0;
     for (id, standing) in &it.index.memory.standing {
         if let Standing::Parked { cause, rejects } = standing {
             decision.effect(Effect::Resolve { cause: cause.clone(), how: how.to_owned() });
-            decision.remember(&format!("standing/{id}"), Standing::Retried { rejects: *rejects });
+            decision.remember(Memo::Standing(
+                id.to_owned(),
+                Some(Standing::Retried { rejects: *rejects }),
+            ));
             count += 1;
         }
     }

@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 const QUOTE_MAX: usize = 32 * 1024;
 
 pub(super) fn prompt(it: &Ledger, turn: &Turn, docs: &Docs, run: &RunId) -> String {
-    let nonce = Digest::of(format!("{run} {}", turn.main_at).as_bytes()).short().to_owned();
-    let feature = turn.feature.as_deref().unwrap_or("none");
+    let nonce = Digest::of(format!("{run} {}", turn.task.main_at).as_bytes()).short().to_owned();
+    let feature = turn.task.feature.as_deref().unwrap_or("none");
     let parts = [
         format!(
             "You are the {} agent of this project. Feature: {feature}. Branch: {}. The directory you are in is a worktree of \
              your own on that branch.",
-            turn.agent.word(),
-            turn.branch
+            turn.task.agent.word(),
+            turn.task.branch
         ),
         task(it, turn, docs),
         rules(turn),
@@ -30,7 +30,7 @@ pub(super) fn prompt(it: &Ledger, turn: &Turn, docs: &Docs, run: &RunId) -> Stri
 }
 
 fn task(it: &Ledger, turn: &Turn, docs: &Docs) -> String {
-    match turn.agent {
+    match turn.task.agent {
         AgentType::Initializer => {
             let spec = it.index.memory.spec.as_deref();
             let spec = spec.map(|path| format!(" The specification is in `{path}`.")).unwrap_or_default();
@@ -51,16 +51,16 @@ fn task(it: &Ledger, turn: &Turn, docs: &Docs) -> String {
                  --range-description TEXT, with PASS (no issue), PASS_WITH_COMMENTS (minor ones), REQUEST_CHANGES or REJECT. The \
                  checklist says PASS, FAIL or N/A for functionality, security, testing, code_quality, error_handling and \
                  maintainability. Fix attempts left: {left}.",
-                super::progress::short(turn.main_at.as_str()),
-                turn.feature.as_ref().map(|id| format!(" --feature-id {id}")).unwrap_or_default(),
-                turn.branch
+                super::progress::short(turn.task.main_at.as_str()),
+                turn.task.feature.as_ref().map(|id| format!(" --feature-id {id}")).unwrap_or_default(),
+                turn.task.branch
             )
         }
         AgentType::Fix => format!(
             "Your task: fix the issues below, in small commits on this branch, and nothing else. Record it: agency reviews add-fix \
              -r REVIEW_ID -b {} --issues-fixed '[{{\"issue_id\": …, \"fix_description\": …, \"commit\": …}}]' --issues-deferred \
              '[{{\"issue_id\": …, \"reason\": …}}]'. Only minor issues and suggestions may be deferred.",
-            turn.branch
+            turn.task.branch
         ),
         AgentType::Architecture => "Your task: review the architecture of the whole code: structure, dependencies, security, testing. \
              Record exactly one review: agency reviews add-review -a ARCHITECTURE -v VERDICT -s SUMMARY --issues JSON --metrics \
@@ -71,7 +71,7 @@ fn task(it: &Ledger, turn: &Turn, docs: &Docs) -> String {
 }
 
 fn rules(turn: &Turn) -> String {
-    let own = match turn.agent {
+    let own = match turn.task.agent {
         AgentType::Initializer | AgentType::Implement | AgentType::Fix => {
             "Only a REVIEW makes a feature pass or brings anything to the main branch: you never merge and never mark `passes: true`."
         }
@@ -83,7 +83,7 @@ fn rules(turn: &Turn) -> String {
     format!(
         "Rules:\n- {own}\n- Stay on this branch; never delete it.\n- As your last act record the session: agency progress add-session \
          -a {} -s SUMMARY -o OUTCOME.\n- The supervisor checks everything itself; what goes beyond your part is undone.",
-        turn.agent.word()
+        turn.task.agent.word()
     )
 }
 
@@ -98,12 +98,12 @@ fn refused(it: &Ledger, nonce: &str) -> String {
 
 fn quoted(turn: &Turn, docs: &Docs, nonce: &str) -> String {
     let feature =
-        turn.feature.as_ref().zip(docs.features.as_ref()).and_then(|(id, list)| list.get(id));
+        turn.task.feature.as_ref().zip(docs.features.as_ref()).and_then(|(id, list)| list.get(id));
     let mut texts: Vec<String> = feature
         .map(|feature| fence(FEATURES, &print(feature.value()), nonce, QUOTE_MAX))
         .into_iter()
         .collect();
-    if turn.agent == AgentType::Fix {
+    if turn.task.agent == AgentType::Fix {
         let open = docs.reviews.as_ref().and_then(|reviews| reviews.last()).map(open_issues);
         texts.extend(open.map(|open| fence(REVIEWS, &print(&open), nonce, QUOTE_MAX)));
     }

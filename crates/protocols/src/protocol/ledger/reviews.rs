@@ -258,6 +258,28 @@ impl Reviews {
         true
     }
 
+    /// LG-16: issues that the fix leaves for later.
+    pub(super) fn defer(&mut self, id: u64, issues: &[Value]) {
+        let fixes = self.0.get_mut("fixes").and_then(Value::as_array_mut);
+        let fix =
+            fixes.and_then(|fixes| fixes.iter_mut().find(|fix| number(fix, "fix_id") == Some(id)));
+        let Some(Value::Object(fix)) = fix.filter(|_| !issues.is_empty()) else { return };
+        if let Value::Array(known) = fix.entry("issues_deferred").or_insert_with(|| json!([])) {
+            known.extend_from_slice(issues);
+        }
+    }
+
+    /// Issues of the reviews that looked at the work after review `id`: what a fix left is found by the next review.
+    fn found_later(&self, id: u64, review: &Value) -> Vec<&str> {
+        let same = |other: &&Value| {
+            number(other, "review_id") > Some(id)
+                && text(other, "feature_id") == text(review, "feature_id")
+                && is_by(other, AgentType::Review)
+        };
+        let later = self.reviews().iter().filter(same).flat_map(issues::of);
+        later.filter_map(|(_, issue)| issues::id_of(issue)).collect()
+    }
+
     fn push(&mut self, name: &str, item: Value) {
         let Value::Object(whole) = &mut *self.0 else { return };
         let list = whole.entry(name).or_insert_with(|| json!([]));
@@ -287,11 +309,13 @@ impl Reviews {
         let issues = issues::of(review);
         let known: Vec<&str> =
             issues.iter().filter_map(|(_, issue)| issues::id_of(issue)).collect();
+        let later = self.found_later(id, review);
         let mut seen: Vec<&str> = Vec::new();
         for name in ["issues_fixed", "issues_deferred"] {
             for item in check.list(at, name, Need::May) {
                 let issue = issue_id(item).unwrap_or_default();
-                if !known.contains(&issue) {
+                let later = name == "issues_deferred" && later.contains(&issue);
+                if !known.contains(&issue) && !later {
                     let found = format!("`{}.{name}` names {}", at.place, shown(Some(item)));
                     let wanted = format!("issues of review {id}: {}", listed(&known));
                     check.refuse("LG-12", found, &wanted);

@@ -230,6 +230,25 @@ mod tests {
         assert_eq!(parsed("no request at all\n").unwrap(), []);
     }
 
+    // covers: LP-12
+    #[test]
+    fn category_or_the_title_before_its_colon_makes_a_request_about_scope() {
+        let with = |title: &str, category: &str| {
+            let text = whole().replace("a title", title).replace(": security", category);
+            parsed(&text).unwrap()[0].is_about_scope()
+        };
+        for category in [": scope", ": Scope", ": plan-alignment", ": plan alignment"] {
+            assert!(with("a title", category), "{category}");
+        }
+        for title in ["Scope: drop it", "scope : drop it", "Plan alignment: drop it"] {
+            assert!(with(title, ": security"), "{title}");
+            assert!(with(title, ": quality"), "{title}");
+        }
+        for title in ["OAuth scope is not checked", "Scopes: none is checked", "Wrong scope: x"] {
+            assert!(!with(title, ": security"), "{title}");
+        }
+    }
+
     // covers: LP-14
     #[test]
     fn every_wrong_line_is_named() {

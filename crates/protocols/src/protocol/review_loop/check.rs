@@ -5,7 +5,7 @@ use super::{
     memory::{LoopState, step_of},
     steps,
 };
-use crate::model::{Rejection, RelPath, clip};
+use crate::model::{Rejection, RelPath, clip, without_bom};
 use serde_json::Value;
 
 /// The loop's files as they lie there, and what our journal says of them.
@@ -27,10 +27,13 @@ pub fn problems(
     let mut problems = state(files);
     problems.extend(files.mandates.and_then(|bytes| mandates::parse(bytes).err()));
     if let Some(bytes) = files.comments {
-        problems.extend(comments(&String::from_utf8_lossy(bytes)));
+        problems.extend(comments(&String::from_utf8_lossy(without_bom(bytes))));
     }
     match files.map {
-        Some(bytes) => problems.extend(codebase::problems(&String::from_utf8_lossy(bytes), lines)),
+        Some(bytes) => {
+            let text = String::from_utf8_lossy(without_bom(bytes));
+            problems.extend(codebase::problems(&text, lines));
+        }
         None => problems.push(Rejection::new(
             "LP-18",
             &RelPath::fixed(super::CODEBASE),

@@ -119,6 +119,9 @@ fn complete(it: &ReviewLoop, state: &LoopState, now: Now) -> Condition {
         None if state.status == owner_verbs::ENDED => {
             Condition::done(format!("the owner ended the loop at step {}", state.current_step))
         }
-        None => Condition::done(format!("all {} steps are complete", state.steps_complete.len())),
+        None => match state.steps_complete.len() {
+            1 => Condition::done("the only step is complete"),
+            steps => Condition::done(format!("all {steps} steps are complete")),
+        },
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::model::{
     Builder, Decision, Digest, Effect, Event, Failure, Fate, Moment, Now, Outcome, RunId, Runner,
-    Spawn, fate,
+    Spawn, counted, fate,
 };
 use std::time::Duration;
 
@@ -45,9 +45,9 @@ pub(super) fn try_again(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decisi
 }
 
 /// The next try waits, and says why.
-fn pause(it: &ReviewLoop, ended: &Ended, next: &mut Turn, until: Moment) {
+fn pause(it: &ReviewLoop, ended: &Ended, next: &mut Turn, until: Moment, now: Now) {
     let holder = it.index.memory.state.as_ref().map(|state| state.active_agent);
-    next.paused = ended.outcome.pause(holder.map_or("the agent", Holder::word), until);
+    next.paused = ended.outcome.pause(holder.map_or("the agent", Holder::word), until, now.wall);
     next.not_before = Some(until);
 }
 
@@ -76,13 +76,13 @@ fn count_failure(
     next.failures += 1;
     if next.failures <= retries {
         let wait = backoff * 2_u32.saturating_pow(next.failures - 1);
-        pause(it, ended, next, Moment::after(now, jittered(wait, &ended.run)));
+        pause(it, ended, next, Moment::after(now, jittered(wait, &ended.run)), now);
         return None;
     }
     let summary = format!(
         "{} left no flag in {}; the last run {}",
         holder.word(),
-        if next.failures == 1 { "one try".to_owned() } else { format!("{} tries", next.failures) },
+        counted(next.failures, "try"),
         ended.outcome.sentence()
     );
     Some(failed("SU-06", ended, summary))

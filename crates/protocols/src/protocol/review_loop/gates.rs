@@ -2,15 +2,16 @@
 //! (LP-30). Gates are the owner's command lines, run by us in the tree that was judged.
 
 use super::{
-    ReviewLoop, base, detect,
+    GateTree, ReviewLoop, base, detect,
     hold::{self, Reason},
     leavings,
     memory::{Checks, Failed, Refusals, Turn},
     table::Said,
 };
 use crate::model::{
-    Access, Builder, CommandLine, Decision, Digest, Effect, Fact, Now, Outcome, Query, Rejection,
-    RunEnd, RunId, Seat, Severity, Spawn, TreeRef, clip, to_compare, weakened,
+    Access, Builder, CHECKS_TREE, CleanState, CleanTree, CommandLine, Decision, Digest, Effect,
+    Fact, Now, Outcome, Query, Rejection, RunEnd, RunId, Seat, Severity, Spawn, TreeId, TreeRef,
+    clip, further, to_compare, weakened,
 };
 
 const LABEL: &str = "loop-gates";
@@ -53,17 +54,31 @@ fn compare(it: &ReviewLoop, turn: &Turn, checks: &Checks) -> Option<Decision> {
     if paths.is_empty() {
         return None;
     }
-    let query = Query::Sides { from: start.head.clone(), to: left.tree.clone(), paths };
-    let fact = match it.index.answer.as_deref() {
-        Some((_, asked, fact)) if *asked == query => fact,
-        _ => {
-            let mut decision = it.builder();
-            decision.effect(Effect::Ask { query });
-            return Some(decision.finish());
+    let asked = match it.index.answer.as_deref() {
+        Some((_, Query::Sides { from, to, paths: asked }, fact))
+            if (from, to) == (&start.head, &left.tree)
+                && paths.iter().all(|path| asked.contains(path)) =>
+        {
+            Some((asked, fact))
         }
+        _ => None,
     };
+    let ask = |paths| {
+        let mut decision = it.builder();
+        let (from, to) = (start.head.clone(), left.tree.clone());
+        decision.effect(Effect::Ask { query: Query::Sides { from, to, paths } });
+        Some(decision.finish())
+    };
+    let Some((asked, fact)) = asked else { return ask(paths) };
     if let Fact::GitHeld(_) = fact {
         return Some(leavings::cannot_look(it, fact));
+    }
+    if let Fact::Sides(sides) = fact {
+        // What a gate's script sources is known only when that script has been read.
+        let more = further(sides, &gates, asked);
+        if !more.is_empty() {
+            return ask([asked.clone(), more].concat());
+        }
     }
     let found = if let Fact::Sides(sides) = fact {
         weakened(sides, &gates)
@@ -135,8 +150,10 @@ fn said_once(it: &ReviewLoop) -> Stand {
 
 fn start(it: &ReviewLoop, turn: &Turn, checks: &Checks, gate: &str) -> Decision {
     let mut decision = it.builder();
-    let run =
-        spawn(it, &mut decision, gate, format!("the gate `{}` must pass first", clip(gate, 120)));
+    let tree = turn.left.as_ref().map(|left| left.tree.clone());
+    let state = if checks.passed.is_empty() { CleanState::Fresh } else { CleanState::Continued };
+    let why = format!("the gate `{}` must pass first", clip(gate, 120));
+    let run = spawn(it, &mut decision, gate, why, clean(it, tree, state));
     let checks = Checks { running: Some((run, gate.to_owned())), ..checks.clone() };
     decision.remember("turn", Turn { checks: Some(checks), ..turn.clone() });
     decision.finish()
@@ -146,19 +163,38 @@ fn start(it: &ReviewLoop, turn: &Turn, checks: &Checks, gate: &str) -> Decision 
 pub(super) fn start_on_base(it: &ReviewLoop, gate: String) -> Decision {
     let mut decision = it.builder();
     let why = format!("the gate `{}` must pass before the first agent", clip(&gate, 120));
-    let run = spawn(it, &mut decision, &gate, why);
+    let is_first = it.index.memory.base.as_ref().is_none_or(|base| base.passed.is_empty());
+    let state = if is_first { CleanState::Fresh } else { CleanState::Continued };
+    let clean = clean(it, None, state);
+    let run = spawn(it, &mut decision, &gate, why, clean);
     base::running(it, &mut decision, run, gate);
     decision.finish()
 }
 
-fn spawn(it: &ReviewLoop, decision: &mut Builder, gate: &str, why: String) -> RunId {
+/// LP-34: without a commit there is nothing to check out.
+fn clean(it: &ReviewLoop, tree: Option<TreeId>, state: CleanState) -> Option<CleanTree> {
+    let is_clean = it.place.git && it.limits.gate_tree == GateTree::Clean;
+    let clean = CleanTree { tree, state, setup: it.limits.setup.clone() };
+    (is_clean && it.index.head().is_some()).then_some(clean)
+}
+
+fn spawn(
+    it: &ReviewLoop,
+    decision: &mut Builder,
+    gate: &str,
+    why: String,
+    clean: Option<CleanTree>,
+) -> RunId {
     let run = RunId::new(format!("{}-{}", it.place.repo, decision.key()));
     let state = it.index.memory.state.as_ref();
     decision.effect(Effect::Spawn(Box::new(Spawn {
         run: run.clone(),
         seat: Seat::new("gate"),
         role: "gate".to_owned(),
-        tree: TreeRef::Main,
+        tree: match clean {
+            Some(_) => TreeRef::Worktree(CHECKS_TREE.to_owned()),
+            None => TreeRef::Main,
+        },
         task: state.map(|state| state.current_step.clone()).unwrap_or_default(),
         phase: state.map_or("", |state| state.phase.word()).to_owned(),
         prompt: String::new(),
@@ -167,6 +203,7 @@ fn spawn(it: &ReviewLoop, decision: &mut Builder, gate: &str, why: String) -> Ru
         command: Some(CommandLine {
             line: gate.to_owned(),
             timeout_s: it.limits.gate_timeout.as_secs(),
+            clean,
         }),
         access: Access::Write,
     })));

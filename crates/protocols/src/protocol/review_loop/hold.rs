@@ -19,6 +19,8 @@ pub(super) struct Reason {
     pub(super) wont: String,
     pub(super) evidence: Vec<String>,
     pub(super) way_out: WayOut,
+    /// What the owner may type about something that holds nothing.
+    pub(super) command: Option<String>,
 }
 
 impl Reason {
@@ -32,15 +34,18 @@ impl Reason {
             wont: "We start no agent here until you say so.".to_owned(),
             evidence: Vec::new(),
             way_out: WayOut::Resume,
+            command: None,
         }
     }
 
     fn escalation(self, it: &ReviewLoop, severity: Severity, holds: bool) -> Escalation {
-        let resolve = if holds {
-            command(it, self.way_out)
-        } else {
-            let id = cause(it, self.rule, &self.subject).id(&it.place.repo);
-            format!("nothing to do; `agency ack {id}` closes it")
+        let resolve = match self.command {
+            Some(typed) => typed,
+            None if holds => command(it, self.way_out),
+            None => {
+                let id = cause(it, self.rule, &self.subject).id(&it.place.repo);
+                format!("nothing to do; `agency ack {id}` closes it")
+            }
         };
         let options: &[&str] = match (holds, self.way_out) {
             (false, _) => &[],

@@ -2,8 +2,8 @@
 
 use super::memory::{Base, Memory};
 use crate::model::{
-    Checkout, Command, CommitId, Effect, Fact, Failure, FileSeen, FileState, Key, Query, RelPath,
-    RunEnd, RunEvent, TreeRef, Wake, WholeFile, without_bom,
+    Checkout, ClockWatch, Command, CommitId, Effect, Fact, Failure, FileSeen, FileState, Key,
+    Query, RelPath, RunEnd, RunEvent, TreeRef, Wake, WholeFile, without_bom,
 };
 use std::collections::BTreeMap;
 
@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 pub(super) struct Index {
     pub(super) memory: Memory,
     files: BTreeMap<RelPath, FileState>,
+    pub(super) clock: ClockWatch,
     pub(super) checkout: Option<Checkout>,
     /// Effects of ours that are journalled but not finished. Boxed: a tree has room for eleven in each node, and mostly
     /// one is there.
@@ -65,6 +66,9 @@ impl Index {
             && now.digest == before.digest
         {
             now.seen = before.seen;
+        }
+        if let FileState::Whole(file) = &file.state {
+            self.clock.look(file.seen);
         }
         self.files.insert(file.path.clone(), state);
     }

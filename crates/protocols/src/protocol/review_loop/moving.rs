@@ -52,7 +52,7 @@ fn verdict(it: &ReviewLoop, turn: &Turn, file: &WholeFile) -> Verdict {
         written: file.written,
         age_max: it.limits.flag_max_age,
         age_at,
-        seen: file.seen.wall,
+        seen: it.index.clock.latest(file.seen),
     };
     flag::parse(&file.bytes).map_or_else(Verdict::Refuse, |flag| flag::judge(&flag, &bench))
 }
@@ -65,10 +65,12 @@ fn opened_by_the_clock_of(file: &WholeFile, turn: &Turn) -> Timestamp {
     let Some((wall, ticks)) = running.or_else(|| turn.ended.as_ref()?.began) else {
         return turn.opened;
     };
+    // A run of this turn cannot have begun before the turn: where it did by the wall clock, that was set back between the two.
+    let opened = turn.opened.min(wall);
     let steady = TimeDelta::from_std(file.seen.ticks.since(ticks)).unwrap_or_default();
     let jump = (file.seen.wall - wall) - steady;
     // After a reboot the steady clock begins again and says nothing.
-    if file.seen.ticks >= ticks && jump < -SLACK { turn.opened + jump } else { turn.opened }
+    if file.seen.ticks >= ticks && jump < -SLACK { opened + jump } else { opened }
 }
 
 /// LP-09: the flag goes to quarantine, the turn stays, the agent hears why. LP-10: the third in a row is the owner's.
@@ -92,7 +94,10 @@ pub(super) fn refuse_in(
     decision.remember("refusals", gates::refusals(in_a_row, words.clone(), turn));
     decision.remember("turn", after_refusal(turn));
     if in_a_row >= it.limits.max_rejections {
-        let summary = format!("{in_a_row} flags in a row were refused; the last: {words}");
+        let summary = match in_a_row {
+            1 => format!("a flag was refused: {words}"),
+            flags => format!("{flags} flags in a row were refused; the last: {words}"),
+        };
         let mut reason = Reason::new("LP-10", turn.opened.to_rfc3339(), summary);
         reason.evidence = vec![words];
         hold::hold(it, decision, reason);

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::model::{
     Builder, Change, CommitId, Decision, Digest, Effect, Fact, Now, Query, Rejection, RelPath,
-    Sides, Snapshot, TreeId,
+    Severity, Sides, Snapshot, TreeId,
 };
 
 /// Where old versions of review files go; agents may archive there too (spec 1 §4).
@@ -85,6 +85,7 @@ pub(super) fn put_back(it: &ReviewLoop, turn: &Turn, _: Now) -> Option<Decision>
         | Fact::Changes(_)
         | Fact::Paths(_)
         | Fact::Tip(_)
+        | Fact::Branches(_)
         | Fact::Commits(_)
         | Fact::Conflict(_)
         | Fact::NoGit
@@ -131,6 +132,12 @@ fn restore(it: &ReviewLoop, next: &Turn, overreach: &Overreach, sides: &[Sides])
         }
         note_author(&mut decision, side);
     }
+    let kept: Vec<&RelPath> =
+        sides.iter().filter(|side| side.after.is_some()).map(|side| &side.path).collect();
+    if !kept.is_empty() {
+        let (name, tree) = (kept_ref(overreach), CommitId::new(overreach.after.as_str()));
+        decision.effect(Effect::Ref { name, was: None, to: Some(tree) });
+    }
     match it.index.whole(flag::PATH) {
         Some(file) => moving::refuse_in(it, &mut decision, next, rejection, Some(&file.digest)),
         None => {
@@ -141,7 +148,60 @@ fn restore(it: &ReviewLoop, next: &Turn, overreach: &Overreach, sides: &[Sides])
             decision.remember("turn", next);
         }
     }
+    let mut reason = put_back_reason(it, overreach, &kept);
+    // The same bytes may be put back again in a later try: each time is told.
+    reason.subject = decision.key().to_owned();
+    hold::tell(it, &mut decision, Severity::Warning, reason);
     decision.finish()
+}
+
+/// Keeps the tree with the bytes that were put back from git's garbage collection.
+fn kept_ref(overreach: &Overreach) -> String {
+    let short = overreach.after.as_str().get(..12).unwrap_or(overreach.after.as_str());
+    format!("refs/agency/put-back/{short}")
+}
+
+/// The owner hears it, too: what they edited during the run was put back with the agent's changes.
+fn put_back_reason(it: &ReviewLoop, overreach: &Overreach, kept: &[&RelPath]) -> Reason {
+    let state = it.index.memory.state.as_ref();
+    let (who, doing) = state
+        .map_or(("the agent", "review"), |state| (state.active_agent.word(), state.phase.word()));
+    let summary = format!(
+        "agency put back what changed in `{doing}` while {who} worked: {}",
+        names(overreach)
+    );
+    let mut reason = Reason::new("LP-31", overreach.after.as_str(), summary);
+    reason.what = format!(
+        "In `{doing}`, {who} may change only its own review file. These files changed while it worked: {}.",
+        names(overreach)
+    );
+    reason.wont = "agency cannot tell whether an agent or you edited a file during a run. Restore your edits while no agent \
+                   works here (`agency pause`), or make them in another worktree."
+        .to_owned();
+    let name = kept_ref(overreach);
+    reason.did = match kept {
+        [] => "The deleted files are there again; the run's result does not count.".to_owned(),
+        _ => {
+            format!("The run's result does not count. The bytes as they were are kept in `{name}`.")
+        }
+    };
+    let words: Vec<String> = kept.iter().take(10).map(|path| one_word(path.as_str())).collect();
+    reason.command =
+        (!words.is_empty()).then(|| format!("git restore --source={name} -- {}", words.join(" ")));
+    if kept.len() > words.len() {
+        reason.evidence = vec![format!("git ls-tree -r {name} lists every file that is kept")];
+    }
+    reason
+}
+
+/// One word for a shell.
+fn one_word(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@".contains(c);
+    if path.chars().all(plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
+    }
 }
 
 /// The other agent's review file is as its author left it, by our own hand (LP-17).

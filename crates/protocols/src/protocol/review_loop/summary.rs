@@ -1,22 +1,22 @@
 //! The loop in one line for `agency status`, and the word at its end.
 
 use super::{
-    ReviewLoop, base,
+    GateTree, ReviewLoop, base,
     hold::{self, Reason},
     memory::{Checks, LoopState, Turn},
     owner_verbs,
     table::Phase,
 };
-use crate::model::{Builder, Now, Severity, clip};
+use crate::model::{Builder, Now, Severity, clip, clock_time};
 use std::time::Duration;
 
 /// The completion of the whole loop is worth a word, and nothing to do.
 pub(super) fn tell_complete(it: &ReviewLoop, decision: &mut Builder, steps: usize) {
-    let mut reason = Reason::new(
-        "LP-24",
-        "complete",
-        format!("the loop is complete: all {steps} steps are verified"),
-    );
+    let steps = match steps {
+        1 => "its only step is verified".to_owned(),
+        steps => format!("all {steps} steps are verified"),
+    };
+    let mut reason = Reason::new("LP-24", "complete", format!("the loop is complete: {steps}"));
     reason.did = "Every transition is committed; no agent is started any more.".to_owned();
     reason.wont = "We begin no new loop by ourselves; `agency loop init` does.".to_owned();
     hold::tell(it, decision, Severity::Notice, reason);
@@ -46,6 +46,12 @@ pub(super) fn summary(it: &ReviewLoop, state: &LoopState, now: Now) -> String {
     );
     let base = base::doing(it).filter(|_| memory.holds.is_empty());
     let doing = base.unwrap_or_else(|| doing(it, state, now));
+    let place = match it.limits.gate_tree {
+        GateTree::Clean => place,
+        GateTree::Shared => {
+            format!("{place} · gates run in the agents' own tree (gate_tree: shared)")
+        }
+    };
     match base::accepted(it).as_slice() {
         [] => format!("{place} · {doing}"),
         [gate] => format!("{place} · {doing} · accepted although it fails: `{}`", clip(gate, 60)),
@@ -68,10 +74,10 @@ fn doing(it: &ReviewLoop, state: &LoopState, now: Now) -> String {
         (Some(Turn { not_before: Some(at), paused, .. }), ..)
             if at.left(now).is_some() && !paused.is_empty() =>
         {
-            paused.clone()
+            format!("waiting: {paused}")
         }
         (Some(Turn { not_before: Some(at), .. }), ..) if at.left(now).is_some() => {
-            format!("{who} starts again in {}", short(at.left(now).unwrap_or_default()))
+            format!("waiting: the next run of {who} starts at {}", clock_time(at.wall()))
         }
         _ => format!("{who} is next"),
     }

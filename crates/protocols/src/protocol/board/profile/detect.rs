@@ -1,4 +1,5 @@
-//! Which environment a repository is, by the files in its top folder, and what such a repository checks (spec 2 §10.2, AG-16).
+//! Which environments a repository has, by the files in its top folder, and what such a repository checks (spec 2 §10.2, AG-16).
+//! A repository of several languages is checked in all of them; `unchecked.rs` names those that a profile leaves out (AG-42).
 
 use super::{Platform, Profile};
 use serde_json::Value;
@@ -57,7 +58,7 @@ const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
 const DOTNET: [&str; 5] = [".sln", ".slnx", ".csproj", ".fsproj", ".vbproj"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Environment {
+pub(super) enum Environment {
     Flutter,
     Rust,
     Go,
@@ -70,19 +71,16 @@ enum Environment {
 }
 
 impl Environment {
-    /// In this order: a Flutter or Rust project often has a `package.json` for its tools, seldom the other way round.
-    const ALL: [Self; 8] = [
-        Self::Flutter,
-        Self::Rust,
-        Self::Go,
-        Self::Node,
-        Self::Python,
-        Self::Java,
-        Self::Dotnet,
-        Self::Generic,
-    ];
+    /// Those that are a language, in the order in which their commands run and their names are joined.
+    pub(super) const LANGUAGES: [Self; 7] =
+        [Self::Flutter, Self::Rust, Self::Go, Self::Node, Self::Python, Self::Java, Self::Dotnet];
 
-    fn word(self) -> &'static str {
+    fn parse(word: &str) -> Option<Self> {
+        let mut all = Self::LANGUAGES.into_iter().chain([Self::Generic]);
+        all.find(|one| one.word() == word)
+    }
+
+    pub(super) fn word(self) -> &'static str {
         match self {
             Self::Flutter => "flutter",
             Self::Rust => "rust",
@@ -98,14 +96,25 @@ impl Environment {
     fn is_here(self, signals: &Signals<'_>) -> bool {
         let any = |names: &[&str]| signals.first(names).is_some();
         match self {
-            Self::Flutter => any(&["pubspec.yaml"]),
-            Self::Rust => any(&["Cargo.toml"]),
-            Self::Go => any(&["go.mod"]),
-            Self::Node => any(&["package.json"]),
-            Self::Python => any(&["pyproject.toml", "requirements.txt"]),
-            Self::Java => any(&["gradlew", "build.gradle", "build.gradle.kts", "pom.xml"]),
             Self::Dotnet => DOTNET.iter().any(|ending| signals.has_ending(ending)),
             Self::Generic => any(&MAKEFILES),
+            Self::Flutter | Self::Rust | Self::Go | Self::Node | Self::Python | Self::Java => {
+                any(self.markers())
+            }
+        }
+    }
+
+    /// The files that show it.
+    pub(super) fn markers(self) -> &'static [&'static str] {
+        match self {
+            Self::Flutter => &["pubspec.yaml"],
+            Self::Rust => &["Cargo.toml"],
+            Self::Go => &["go.mod"],
+            Self::Node => &["package.json"],
+            Self::Python => &["pyproject.toml", "requirements.txt"],
+            Self::Java => &["gradlew", "build.gradle", "build.gradle.kts", "pom.xml"],
+            Self::Dotnet => &["*.sln", "*.slnx", "*.csproj", "*.fsproj", "*.vbproj"],
+            Self::Generic => &[],
         }
     }
 
@@ -127,38 +136,66 @@ impl Environment {
     }
 }
 
-/// The default profile of a repository, named after its environment. `None`: nothing is known, and nothing never passes.
+/// The default profile of a repository, named after its environments. `None`: nothing is known, and nothing never passes.
 pub fn detect(signals: &Signals<'_>) -> Option<Profile> {
-    let found = Environment::ALL.into_iter().find(|one| one.is_here(signals))?;
-    let commands = found.commands(signals);
-    (!commands.is_empty()).then(|| named(found, commands))
+    let here = Environment::LANGUAGES.into_iter().filter(|one| one.is_here(signals));
+    let here: Vec<Environment> = here.collect();
+    joined(&here, signals)
+        .or_else(|| {
+            let commands = make(signals);
+            (!commands.is_empty()).then(|| named(&[Environment::Generic], commands))
+        })
+        .or_else(|| {
+            // A repository with a `package.json` is Node (§10.2). npm says which script is missing, and that is no pass.
+            let node = here.contains(&Environment::Node);
+            node.then(|| named(&[Environment::Node], vec![format!("{} test", runner(signals))]))
+        })
 }
 
-/// The profile of what the owner says this is; the generic one, where nothing is known to check it by.
+/// The profile of what the owner says this is, such as `python` or `node-python`; the generic one, where nothing is known to
+/// check it by.
 pub fn detect_as(word: &str, signals: &Signals<'_>) -> Profile {
-    let found = Environment::ALL.into_iter().find(|one| one.word() == word);
-    let commands = found.map(|found| (found, found.commands(signals)));
-    match commands {
-        Some((found, commands)) if !commands.is_empty() => named(found, commands),
-        Some(_) | None => generic(),
-    }
+    let said: Option<Vec<Environment>> = word.split('-').map(Environment::parse).collect();
+    let found = said.and_then(|said| joined(&said, signals));
+    found.or_else(|| detect(signals).filter(|found| found.name == word)).unwrap_or_else(generic)
+}
+
+/// The commands of all of these in one profile; environments without a command are left out.
+fn joined(here: &[Environment], signals: &Signals<'_>) -> Option<Profile> {
+    let checked: Vec<(Environment, Vec<String>)> = here
+        .iter()
+        .map(|one| (*one, one.commands(signals)))
+        .filter(|(_, commands)| !commands.is_empty())
+        .collect();
+    let (here, commands): (Vec<Environment>, Vec<Vec<String>>) = checked.into_iter().unzip();
+    (!here.is_empty()).then(|| named(&here, commands.concat()))
+}
+
+/// The names of profiles that `auto` means, best first: the one of all languages, then the one of a single language, which a
+/// board may have from before.
+pub fn auto_names(detected: &Profile) -> Vec<String> {
+    let parts = detected.name.split('-').map(str::to_owned);
+    let mut names = vec![detected.name.clone()];
+    names.extend(parts.filter(|part| *part != detected.name));
+    names
 }
 
 /// Can it be found again where files are asked for by name, as in a commit?
 pub fn has_fixed_names(profile: &Profile) -> bool {
-    profile.name != Environment::Dotnet.word()
+    profile.name.split('-').all(|word| word != Environment::Dotnet.word())
 }
 
-fn named(environment: Environment, commands: Vec<String>) -> Profile {
-    if environment == Environment::Generic {
+fn named(environments: &[Environment], commands: Vec<String>) -> Profile {
+    if environments == [Environment::Generic] {
         return Profile { commands, ..generic() };
     }
-    let word = environment.word();
+    let words: Vec<&str> = environments.iter().map(|one| one.word()).collect();
+    let (name, list) = (words.join("-"), words.join(" and "));
     Profile {
-        name: word.to_owned(),
-        description: format!("What a {word} repository checks before a task is done"),
+        description: format!("What a {list} repository checks before a task is done"),
         commands,
-        environment: Some(word.to_owned()),
+        environment: Some(name.clone()),
+        name,
         platform: Platform::Any,
     }
 }
@@ -191,9 +228,18 @@ fn node_runner(signals: &Signals<'_>, package: &Value) -> &'static str {
     }
 }
 
+fn package(signals: &Signals<'_>) -> Value {
+    let text = signals.text("package.json");
+    serde_json::from_str(text.trim_start_matches('\u{feff}')).unwrap_or_default()
+}
+
+fn runner(signals: &Signals<'_>) -> &'static str {
+    node_runner(signals, &package(signals))
+}
+
 /// Only scripts that are there; npm's placeholder for a missing test is none.
 fn node(signals: &Signals<'_>) -> Vec<String> {
-    let package: Value = serde_json::from_str(&signals.text("package.json")).unwrap_or_default();
+    let package = package(signals);
     let runner = node_runner(signals, &package);
     let script = |name: &&str| {
         package["scripts"][*name].as_str().is_some_and(|text| !text.contains("no test specified"))
@@ -338,10 +384,46 @@ mod tests {
     #[test]
     fn nothing_found_is_nothing_and_no_pass() {
         assert_eq!(found(&[("README.md", "")]), None);
-        let placeholder = r#"{"scripts":{"test":"echo \"Error: no test specified\" && exit 1"}}"#;
-        assert_eq!(found(&[("package.json", placeholder)]), None);
-        assert_eq!(found(&[("package.json", "{ not json")]), None);
         assert_eq!(found(&[("Makefile", "all:\n\ttrue\ntest := x\nlint:\n")]), None);
+    }
+
+    // covers: AG-16, AG-42, AG-31
+    #[test]
+    fn a_package_without_scripts_is_node_and_fails_by_the_script_that_is_missing() {
+        let placeholder = r#"{"scripts":{"test":"echo \"Error: no test specified\" && exit 1"}}"#;
+        for text in [placeholder, "{}", "{ not json"] {
+            let profile = with(&[("package.json", text), ("yarn.lock", "")], detect).unwrap();
+            assert_eq!(
+                (profile.name.as_str(), &profile.commands[..]),
+                ("node", &["yarn run test".to_owned()][..])
+            );
+            assert_eq!(
+                with(&[("package.json", text), ("yarn.lock", "")], |s| detect_as("node", s)),
+                profile
+            );
+        }
+        let tested = [("package.json", "{}"), ("Makefile", "test:\n\ttrue\n")];
+        assert_eq!(found(&tested).unwrap(), ["make test"], "what tests it is what is run");
+    }
+
+    // covers: AG-42
+    #[test]
+    fn a_repository_of_several_languages_is_checked_in_all_of_them() {
+        let package = r#"{"scripts":{"test":"vitest"}}"#;
+        let files = [("package.json", package), ("requirements.txt", ""), ("go.mod", "")];
+        let profile = with(&files, detect).unwrap();
+        assert_eq!(profile.name, "go-node-python");
+        assert_eq!(profile.environment.as_deref(), Some("go-node-python"));
+        for command in ["go test ./...", "npm run test", "python3 -m pytest"] {
+            assert!(profile.commands.iter().any(|found| found == command), "{profile:?}");
+        }
+        assert_eq!(with(&files, |signals| detect_as("go-node-python", signals)), profile);
+        assert_eq!(auto_names(&profile), ["go-node-python", "go", "node", "python"]);
+        // Tools of another language without a script of their own are no language to check.
+        let tools = [("package.json", "{}"), ("Cargo.toml", "")];
+        assert_eq!(with(&tools, detect).unwrap().name, "rust");
+        let dotnet = with(&[("shop.sln", ""), ("package.json", package)], detect).unwrap();
+        assert!(dotnet.name == "node-dotnet" && !has_fixed_names(&dotnet), "{dotnet:?}");
     }
 
     // covers: AG-02
@@ -354,5 +436,6 @@ mod tests {
         );
         assert_eq!(with(&files, |signals| detect_as("cobol", signals)), generic());
         assert_eq!(with(&[("x", "")], |signals| detect_as("node", signals)), generic());
+        assert_eq!(with(&files, |signals| detect_as("node-cobol", signals)), generic());
     }
 }
