@@ -281,8 +281,11 @@ impl Hands {
         if let Some(git) = &self.git {
             sandbox::add_git(plan, git.writes_of(dir));
         }
-        if crate::route::edits_main_tree(protocol) && dir != self.places.root {
-            plan.write_exact.push(self.places.root.clone());
+        if crate::route::edits_main_tree(protocol) {
+            sandbox::show_git_sign_ins(plan);
+            if dir != self.places.root {
+                plan.write_exact.push(self.places.root.clone());
+            }
         }
     }
 

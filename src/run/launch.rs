@@ -6,7 +6,7 @@ use super::profile::{self, Launch, Options, Permissions, Profile};
 use super::sandbox::{self, Kernel, Ours, Subject};
 use super::spec::{RunSpec, Values, expand};
 use crate::config::{Agent, Config, Env, Start};
-use crate::model::{Access, CommandLine, Seat, Spawn};
+use crate::model::{Access, CommandLine, Seat, Spawn, WrittenBy};
 use agency_supervisor::run_file::Stdin;
 use agency_supervisor::run_name;
 use std::collections::BTreeMap;
@@ -48,7 +48,10 @@ impl Launcher {
     ) -> Result<RunSpec, NoAgent> {
         if let Some(command) = &spawn.command {
             let mut spec = self.command(command, spawn, protocol, dir);
-            self.confine(&mut spec, None, prompt_file);
+            match command.by {
+                WrittenBy::Owner => self.confine(&mut spec, None, prompt_file),
+                WrittenBy::Agency => {}
+            }
             return Ok(spec);
         }
         let no_agent = || NoAgent { seat: spawn.seat.to_string(), role: spawn.role.clone() };
@@ -323,7 +326,7 @@ mod tests {
     fn an_owners_command_line_gets_a_shell_and_no_agents_keys() {
         let launcher = launcher("agents: { codex: { profile: codex, env: [OTHER] } }\n");
         let line = "npm test && echo $HOME".into();
-        let command = Some(CommandLine { line, timeout_s: 60, clean: None });
+        let command = Some(CommandLine { line, timeout_s: 60, by: WrittenBy::Owner, clean: None });
         let gate = Spawn { command, seat: Seat::new("gate"), ..spawn("") };
         let spec =
             launcher.spec(&gate, "loop", Path::new("/r"), Path::new("/p"), &[], &[]).unwrap();

@@ -277,7 +277,7 @@ mod tests {
     fn codex_may_write_to_the_git_folders_of_a_run_that_makes_commits() {
         let git_dirs = vec![PathBuf::from("/r/.git"), PathBuf::from("/r/.git/worktrees/t")];
         let commits = Options { access: Access::Commit, git_dirs, ..Options::default() };
-        let wanted = "-s workspace-write --add-dir /r/.git --add-dir /r/.git/worktrees/t --";
+        let wanted = "-s workspace-write --add-dir /r/.git --add-dir /r/.git/worktrees/t -";
         assert!(line(Profile::Codex, &commits).contains(wanted));
         let looks = Options { permissions: Permissions::ReadOnly, ..commits };
         assert!(!line(Profile::Codex, &looks).contains("--add-dir"));
@@ -295,9 +295,10 @@ mod tests {
                 lines[0]
             );
             assert!(
-                lines[1].starts_with(
-                    "codex exec --json --dangerously-bypass-approvals-and-sandbox -- "
-                )
+                lines[1]
+                    .starts_with("codex exec --json --dangerously-bypass-approvals-and-sandbox -"),
+                "{}",
+                lines[1]
             );
             assert!(!lines[1].contains(" -s "), "{}", lines[1]);
         }

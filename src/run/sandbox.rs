@@ -90,6 +90,14 @@ pub fn plan(config: &Config, ours: &Ours, subject: &Subject<'_>) -> Option<Plan>
     Some(plan)
 }
 
+/// Below the home folder: with what git signs in to remotes.
+const GIT_SIGN_INS: &[&str] = &[".ssh", ".netrc", ".config/gh", ".git-credentials"];
+
+/// For agents whose own verbs push: git's sign-ins stay readable to them.
+pub fn show_git_sign_ins(plan: &mut Plan) {
+    plan.hide.retain(|path| !GIT_SIGN_INS.iter().any(|name| path.ends_with(name)));
+}
+
 /// What an agent that commits in a worktree writes of the git directory.
 pub fn add_git(plan: &mut Plan, git: GitWrites) {
     plan.write_exact.extend(git.folders);

@@ -13,7 +13,8 @@ use tokio::sync::mpsc::UnboundedSender;
 const ACK: &str = "nothing to do; \"agency ack ID\" closes it";
 
 impl Workspace {
-    /// What a run may have done to our lock, our journal or our folders. Then nothing more is written into them.
+    /// What a run may have done to our lock, our journal or our folders. Then nothing more is written into them, except for the
+    /// outbox: it is made again, so that the owner hears of it (DM-21).
     pub(super) fn check_own_files(&self) -> Result<(), WorkspaceError> {
         if !self.repository.is_ours() {
             return Err(WorkspaceError::LockLost);
@@ -22,9 +23,12 @@ impl Workspace {
         if !self.journal.is_current() {
             return Err(WorkspaceError::StateReplaced { path: places.journal() });
         }
-        let folders = [places.outbox(), places.quarantine(), places.runs(), places.worktrees()];
         // Some are made when they are first needed.
         let is_other = |path: &PathBuf| path.symlink_metadata().is_ok_and(|meta| !meta.is_dir());
+        if is_other(&places.outbox()) {
+            self.tell(outbox_replaced(&places.outbox().display().to_string()));
+        }
+        let folders = [places.quarantine(), places.runs(), places.worktrees()];
         match folders.into_iter().find(is_other) {
             Some(path) => Err(WorkspaceError::StateReplaced { path }),
             None => Ok(()),
@@ -54,6 +58,16 @@ fn replaced(path: &str, found: &str) -> Escalation {
         did: "The daemon made the socket again. The `agency` command speaks only to the process that holds the repository's lock.".to_owned(),
         wont: "The daemon cannot know which process it was; `agency runs --all` lists the runs of that time.".to_owned(),
         ..foreign("SE-10", format!("control socket at {}", clock::now().wall))
+    }
+}
+
+fn outbox_replaced(path: &str) -> Escalation {
+    Escalation {
+        summary: "the daemon's outbox was replaced".to_owned(),
+        what: format!("`{path}` is no longer the folder that the daemon made. A process of your own user did that, such as an agent without a sandbox."),
+        did: "The daemon moved it aside and made a new outbox. Messages that were not sent by then are written again.".to_owned(),
+        wont: "The daemon cannot know which process it was; `agency runs --all` lists the runs of that time.".to_owned(),
+        ..foreign("SE-09", format!("outbox at {}", clock::now().wall))
     }
 }
 

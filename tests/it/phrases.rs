@@ -9,7 +9,7 @@ const REPLACED: &[(&str, &str)] = &[
     ("no report was written", "no report at `…`; found `…` instead"),
     ("one try", "1 try"),
     ("agency explain the rule", "one command that can be pasted, or prose without a command"),
-    ("may make of it", "T0010 is CANCELED already"),
+    ("may make of it", "T0010 is canceled already"),
     ("cannot follow", "T0004 cannot be DONE: its report is refused (…)"),
     ("is no priority", "R-005 has no **Priority:** or **Status:** line"),
     ("while scanning", "line 4: found a line that is indented with a tab"),

@@ -25,7 +25,7 @@ pub use condition::{Activity, Condition, LiveRun, Stall, Wait, Work, clock_time,
 pub use decision::{Builder, Decision, Keyed, Memo};
 pub use effect::{
     Access, Answer, CHECKS_TREE, CleanState, CleanTree, CommandLine, Effect, Event, Field,
-    MergeStyle, NewWorktree, Query, Spawn, TreeRef,
+    MergeStyle, NewWorktree, Query, Spawn, TreeRef, WrittenBy,
 };
 pub use escalation::{Cause, Escalation, Severity};
 pub use facts::{

@@ -43,7 +43,8 @@ pub fn marked_trees() -> Vec<(&'static str, WatchedTree)> {
     vec![(handoff::NAME, messages)]
 }
 
-/// Agents of this protocol work in worktrees and, by our own command, change files of the owner's tree: Codifica's state files.
+/// Agents of this protocol work in worktrees and, by our own command, change files of the owner's tree and push them: Codifica's
+/// state files.
 pub fn edits_main_tree(protocol: &str) -> bool {
     protocol == codifica::NAME
 }

@@ -176,7 +176,7 @@ mod tests {
     // covers: SU-12
     #[test]
     fn each_seat_has_its_command_line() {
-        let yaml = "agents: { codex: { model: m-1, permissions: full } }\n";
+        let yaml = "agents: { codex: { model: m-1, permissions: full } }\nsandbox: { mode: off }\n";
         let config = Config::parse(yaml.as_bytes(), &crate::config::Env::default()).unwrap();
         let found: Vec<String> = seats(&config).into_iter().map(|check| check.found).collect();
         let reviewer = "codex: codex exec --json -s danger-full-access -m m-1 -";

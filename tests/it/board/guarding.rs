@@ -164,6 +164,8 @@ fn nobody_reports_for_another() {
 #[test]
 fn a_worktree_that_was_swapped_is_not_entered_and_goes_on_when_it_is_back() {
     let stage = board_with(CONFIG);
+    // The sandbox would keep the agent from it.
+    stage.without_sandbox();
     let (id, file) = task(&stage, "swaps its tree", &[]);
     let before = stage.git(&["rev-parse", "main"]);
     let daemon = stage.start();

@@ -60,8 +60,7 @@ fn agents_that_have_the_name_of_a_role_are_the_ones_that_start() {
     stage.git(&["add", "-A"]);
     stage.git(&["commit", "--quiet", "-m", "a builder by its role"]);
     let agents = format!("agents:\n{}{}", entry(&stage, "builder"), entry(&stage, "auditor"));
-    std::fs::write(stage.at("agency.yaml"), format!("{agents}board: {{ disk_floor: 1MiB }}\n"))
-        .unwrap();
+    stage.set_config(&format!("{agents}board: {{ disk_floor: 1MiB }}\n"));
     let (id, file) = running::task(&stage, "plain", &["--assignee", "builder"]);
     running::work(&stage);
     assert_eq!(status(&stage, &file), "DONE", "{}", log(&stage));

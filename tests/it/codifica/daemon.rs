@@ -218,6 +218,7 @@ fn with_remote_work(stage: &Stage) {
     stage.write("work/active.md", done);
     stage.git(&["commit", "--quiet", "-a", "-m", "FEAT-1 is done"]);
     stage.git_in(&stage.at(""), &["init", "--quiet", "--bare", "remote.git"]);
+    stage.let_runs_write("remote.git");
     stage.git(&["remote", "add", "hub", stage.at("remote.git").to_str().unwrap()]);
     stage.git(&["push", "--quiet", "hub", "main", branch]);
     stage.git(&["fetch", "--quiet", "hub"]);

@@ -63,6 +63,8 @@ fn run_once(stage: &Stage) -> Option<i32> {
 /// How it ended, and the rules that the owner was told of.
 fn played(play: &Play, jump: Jump) -> Option<(Outcome, Vec<String>)> {
     let stage = (play.prepare)();
+    // The agents set the clock by a file outside their tree.
+    stage.without_sandbox();
     prepare_etc(&stage);
     script(&stage, jump);
     let code = run_once(&stage)?;

@@ -9,6 +9,8 @@ const INSIDER: &str = include_str!("../agents/insider.sh");
 fn stage() -> Stage {
     let stage = Stage::new(INSIDER);
     stage.configure_agents("retries: 20, backoff: 10ms", "");
+    // The sandbox would prevent most of it; this is about what holds where there is none.
+    stage.without_sandbox();
     fs::write(stage.at("home/agency"), env!("CARGO_BIN_EXE_agency")).unwrap();
     stage.ok(&["loop", "init", "--steps", "1"]);
     stage
@@ -195,7 +197,20 @@ fn files_of_the_state_directory_are_the_owners_alone_whatever_the_umask() {
 
 /// What an agent does to the daemon's own files while it runs, and how the owner puts it right.
 const OWN_FILES: &[(&str, &str)] =
-    &[("journal", "journal"), ("outbox", "outbox"), ("quarantine", "quarantine"), ("lock", "lock")];
+    &[("journal", "journal"), ("quarantine", "quarantine"), ("lock", "lock")];
+
+// covers: SE-09, DM-21
+#[test]
+fn an_outbox_that_a_run_replaced_is_made_again_and_told() {
+    let stage = stage();
+    let daemon = start(&stage);
+    assert_eq!(attack(&stage, "outbox").0, 0);
+    let told = stage.wait("the outbox to be told", || stage.escalation("SE-09"));
+    assert!(told["summary"].as_str().unwrap().contains("outbox"), "{told}");
+    assert!(stage.folder().join("outbox").is_dir(), "it is made again");
+    assert!(stage.escalation("DM-10").is_none(), "work goes on");
+    assert_eq!(daemon.stop(), 0);
+}
 
 // covers: SE-09, DM-18
 #[test]

@@ -28,7 +28,7 @@ fn with_claude(work: &str, denied: &str, settings: &str, more: &str) -> Stage {
         "agents:\n  claude-code: {{ profile: claude, retries: 0{settings} }}\n  codex: {{ command: [sh, {}] }}\n{more}",
         agent.display()
     );
-    fs::write(stage.at("agency.yaml"), text).unwrap();
+    stage.set_config(&text);
     let path = format!("{}:{}", stage.at("bin").display(), std::env::var("PATH").unwrap());
     stage.with_env("PATH", &path)
 }
@@ -45,8 +45,10 @@ fn a_missing_program_is_shown_and_told_before_its_first_start_and_noticed_when_i
     let stage = with_claude(waits, "", "", "");
     let text = fs::read_to_string(stage.at("agency.yaml")).unwrap();
     let reviewer = "  codex: { command: [reviewer-that-is-missing], retries: 0 }\n";
-    let kept: Vec<_> = text.lines().filter(|line| !line.starts_with("  codex")).collect();
-    fs::write(stage.at("agency.yaml"), format!("{}\n{reviewer}", kept.join("\n"))).unwrap();
+    let sandbox = |line: &&str| line.starts_with("sandbox");
+    let kept = text.lines().filter(|line| !line.starts_with("  codex") && !sandbox(line));
+    let kept: Vec<_> = kept.collect();
+    stage.set_config(&format!("{}\n{reviewer}", kept.join("\n")));
     fs::write(stage.at("home/wait"), "").unwrap();
     stage.ok(&["loop", "init", "--steps", "1"]);
     let daemon = stage.start();
@@ -91,7 +93,7 @@ fn a_builder_may_run_the_gates_without_asking_and_doctor_shows_its_command_line(
     let gate = "loop: { gates: [\"sh -c true && echo fine\"] }\n";
     let stage = with_claude("sh \"$HOME/../agent.sh\"", "", ", model: m-1", gate);
     let doctor = stage.agency(&["doctor"]);
-    let allowed = "--allowedTools=Bash(sh -c true:*),Bash(echo fine:*) --model m-1 -- {prompt}";
+    let allowed = "--allowedTools=Bash(sh -c true:*),Bash(echo fine:*) --model m-1";
     assert!(doctor.out.contains(allowed), "{}", doctor.out);
     stage.ok(&["loop", "init", "--steps", "1"]);
     let daemon = stage.start();

@@ -114,6 +114,13 @@ impl Stage {
         fs::write(self.at("agency.yaml"), format!("{}\n{sandbox}", text.trim_end())).unwrap();
     }
 
+    /// Lets runs write one thing more of the stage: a remote that is a folder, say.
+    pub(crate) fn let_runs_write(&self, name: &str) {
+        let text = fs::read_to_string(self.at("agency.yaml")).unwrap();
+        let more = format!("write: [\"{}\", ", self.at(name).display());
+        fs::write(self.at("agency.yaml"), text.replacen("write: [", &more, 1)).unwrap();
+    }
+
     /// For a test that finds out what the sandbox would prevent.
     pub(crate) fn without_sandbox(&self) {
         let text = fs::read_to_string(self.at("agency.yaml")).unwrap();

@@ -320,11 +320,30 @@ impl Access {
     }
 }
 
-/// A command line of the owner's (a gate, a check, a set-up), for `sh -c`.
+/// Who wrote a command line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WrittenBy {
+    /// It runs code of the repository, so it gets a sandbox.
+    #[default]
+    Owner,
+    /// Our own program and nothing else: it does what the daemon may do.
+    Agency,
+}
+
+impl WrittenBy {
+    fn is_owner(&self) -> bool {
+        *self == Self::Owner
+    }
+}
+
+/// A command line for `sh -c`: the owner's (a gate, a check, a set-up) or one of our own verbs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandLine {
     pub line: String,
     pub timeout_s: u64,
+    #[serde(default, skip_serializing_if = "WrittenBy::is_owner")]
+    pub by: WrittenBy,
     /// Set where it runs in a clean checkout and not in its tree as that is (LP-34).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clean: Option<CleanTree>,

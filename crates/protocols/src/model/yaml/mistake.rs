@@ -33,7 +33,7 @@ fn tab(text: &str, line: u64) -> Option<Mistake> {
     let mut near = text.lines().zip(1_u64..).filter(|(_, at)| at.abs_diff(line) <= REACH);
     let (_, line) = near.find(|(line, _)| line[..indent(line)].contains('\t'))?;
     let found = "a line that is indented with a tab".to_owned();
-    Some(Mistake { line, found, wanted: "spaces: YAML allows no tabs there" })
+    Some(Mistake { line, found, wanted: "spaces: YAML allows only spaces there" })
 }
 
 /// A bracket or quote that is opened just before the place where the parser gave up, and closed neither on its line nor on the
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn tabs_and_open_brackets_are_named_where_they_are() {
         let said = |text: &str, line| usual_mistake(text, line).map(|one| one.to_string());
-        let tab = "line 2: found a line that is indented with a tab; wanted spaces: YAML allows no tabs there";
+        let tab = "line 2: found a line that is indented with a tab; wanted spaces: YAML allows only spaces there";
         assert_eq!(said("a:\n\tb: 1\n", 2).as_deref(), Some(tab));
         let open = "line 1: found `[`, which is never closed; wanted `]` at its end";
         for at in [1, 2] {

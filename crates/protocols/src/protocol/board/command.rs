@@ -247,7 +247,7 @@ impl Ask<'_> {
     fn no_row(&self, to: Status) -> Outcome {
         let (id, from) = (self.id, self.status());
         if from == to {
-            return Outcome::No(format!("{id} is {} already (AG-08)", from.word()));
+            return Outcome::No(format!("{id} is {} already (AG-08)", from.word().to_lowercase()));
         }
         if to == Status::Done
             && let Some(why) = self.refused_report()

@@ -8,7 +8,7 @@ use super::report;
 use super::work::{Job, Step};
 use crate::model::yaml::quote;
 use crate::model::{
-    Bytes, CommandLine, Decision, Fact, Outcome, RelPath, RunEnd, Seat, TreeId, clip,
+    Bytes, CommandLine, Decision, Fact, Outcome, RelPath, RunEnd, Seat, TreeId, WrittenBy, clip,
 };
 
 const TAIL_MAX: usize = 1500;
@@ -20,7 +20,12 @@ fn line(step: &Step<'_>) -> String {
 pub(super) fn start(step: &Step<'_>) -> Decision {
     let mut decision = step.it.builder();
     let timeout_s = step.it.limits.verify_timeout.as_secs().max(1);
-    let command = Job::Command(CommandLine { line: line(step), timeout_s, clean: None });
+    let command = Job::Command(CommandLine {
+        line: line(step),
+        timeout_s,
+        by: WrittenBy::Owner,
+        clean: None,
+    });
     let who = (step.seat(), "builder", step.id.as_str());
     let run = step.spawn(&mut decision, step.tree(), who, command);
     let exit = Some(Exit { passed: false, began: step.now.wall, tail: String::new() });

@@ -12,7 +12,7 @@ use super::work::{Job, Step};
 use super::{Board, PROTOCOL, building, hand, risks};
 use crate::model::{
     Bytes, CommandLine, CommitId, Decision, Digest, Effect, Fact, MergeStyle, Outcome,
-    PlannedCommit, Query, RelPath, RunEnd, Seat, TreeRef, clip, to_compare, weakened,
+    PlannedCommit, Query, RelPath, RunEnd, Seat, TreeRef, WrittenBy, clip, to_compare, weakened,
 };
 
 /// What of a failed command's output its builder sees.
@@ -39,6 +39,7 @@ pub(super) fn setup(step: &Step<'_>) -> Decision {
 pub(super) fn command(step: &Step<'_>, line: &str) -> CommandLine {
     CommandLine {
         line: line.to_owned(),
+        by: WrittenBy::Owner,
         timeout_s: step.it.limits.verify_timeout.as_secs().max(1),
         clean: None,
     }

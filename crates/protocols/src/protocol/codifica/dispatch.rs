@@ -10,7 +10,7 @@ use super::words::{Actor, OURSELVES, Owner, State};
 use super::{finish, inherit, prompt};
 use crate::model::{
     Access, Builder, CommandLine, Decision, Effect, Event, Fact, Failure, Moment, NewWorktree, Now,
-    Query, RunId, Seat, Severity, Spawn, TreeRef, counted,
+    Query, RunId, Seat, Severity, Spawn, TreeRef, WrittenBy, counted,
 };
 use std::time::Duration;
 
@@ -373,7 +373,12 @@ fn command(run: RunId, agent: &str, task: &str, phase: &str, line: String) -> Sp
         prompt: String::new(),
         why: format!("{phase} {task}"),
         resume: None,
-        command: Some(CommandLine { line, timeout_s: CLAIM_LIMIT_S, clean: None }),
+        command: Some(CommandLine {
+            line,
+            timeout_s: CLAIM_LIMIT_S,
+            by: WrittenBy::Agency,
+            clean: None,
+        }),
         access: Access::Write,
     }
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::model::{
     Access, Builder, CHECKS_TREE, CleanState, CleanTree, CommandLine, Decision, Digest, Effect,
     Fact, Now, Outcome, Query, Rejection, RunEnd, RunId, Seat, Severity, Spawn, TreeId, TreeRef,
-    clip, further, to_compare, weakened,
+    WrittenBy, clip, further, to_compare, weakened,
 };
 
 const LABEL: &str = "loop-gates";
@@ -202,6 +202,7 @@ fn spawn(
         resume: None,
         command: Some(CommandLine {
             line: gate.to_owned(),
+            by: WrittenBy::Owner,
             timeout_s: it.limits.gate_timeout.as_secs(),
             clean,
         }),
