@@ -112,15 +112,13 @@ fn the_gates_before_the_first_agent_are_shown_and_run_once_for_a_commit() {
     std::fs::write(stage.at("home/slow"), "60").unwrap();
     stage.ok(&["loop", "init", "--steps", "1"]);
     let daemon = stage.start();
-    stage.wait("the first agent", || {
+    let pid = stage.wait("the first agent's process", || {
         let runs = stage.json(&["runs", "--json"]);
-        runs.to_string().contains("\"claude-code\"").then_some(())
+        runs.as_array()?.iter().find(|run| run["agent"] == "claude-code")?["pid"].as_i64()
     });
     daemon.kill();
     std::fs::remove_file(stage.at("home/slow")).unwrap();
-    let runs = stage.json(&["runs", "--json"]);
-    let slow = runs.as_array().unwrap().iter().find(|run| run["agent"] == "claude-code").unwrap();
-    let pid = nix::unistd::Pid::from_raw(i32::try_from(slow["pid"].as_i64().unwrap()).unwrap());
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(pid).unwrap());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
     let mut terminal = Terminal::open(&stage, &["run", "--once"]);
     terminal.wait("claude-code: executed accepted (RL4)");
