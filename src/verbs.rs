@@ -100,9 +100,9 @@ mod tests {
     #[test]
     fn a_command_carries_who_from_where_and_its_number() {
         let (id, from) = (RequestId::fresh(), "dashboard (127.0.0.1)".to_owned());
-        let caller = Caller { who: "ada".to_owned(), from: from.clone() };
+        let caller = Caller { who: "owner".to_owned(), from: from.clone() };
         let command = OwnerVerb::pause(Some("  ")).command(id.clone(), caller);
-        assert_eq!((command.by.as_str(), command.from.as_str()), ("ada", from.as_str()));
+        assert_eq!((command.by.as_str(), command.from.as_str()), ("owner", from.as_str()));
         assert_eq!((command.id.as_str(), command.args.len()), (id.as_str(), 0));
         assert_eq!(RequestId::parse(id.as_str()), Some(id));
         for forged in ["", "1", "../x", "00000000000000000000000000000000"] {

@@ -1,21 +1,43 @@
 //! The owner's pages in a real browser, at the size of a phone: Chromium driven over WebDriver, which is JSON over HTTP. Where
-//! Chromium or its driver is missing (`tests/browser/install`) each test says so and ends.
+//! Chromium or its driver is missing (`tests/browser/install`) the tests are listed as ignored; `AGENCY_TEST_BROWSER=1` lets them fail.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say so and stop")]
 
+#[path = "browser/driver.rs"]
 mod driver;
+#[path = "e2e/page_link.rs"]
+mod page_link;
+#[path = "e2e/stage.rs"]
+#[expect(dead_code, reason = "shared with the tests of the whole, which use more of it")]
+mod stage;
 
-use crate::e2e::dashboard::{link, listening};
-use crate::e2e::stage::{HONEST, Stage};
-use driver::{Browser, PHONE};
+use driver::{Browser, PHONE, is_here};
+use libtest_mimic::{Arguments, Trial};
+use page_link::{link, listening};
 use serde_json::json;
+use stage::{HONEST, Stage};
 
-/// Enough to see one page and do one thing on it.
-#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
-fn browser() -> Option<Browser> {
-    let browser = Browser::start(PHONE);
-    if browser.is_none() {
-        eprintln!("SKIPPED: no chromium with chromedriver; tests/browser/install installs them");
-    }
-    browser
+fn main() {
+    let is_wanted = is_here() || std::env::var_os("AGENCY_TEST_BROWSER").is_some();
+    let trial = |name: &str, test: fn()| {
+        let run = move || {
+            test();
+            Ok(())
+        };
+        let kind =
+            if is_wanted { "" } else { "no chromium with chromedriver: tests/browser/install" };
+        Trial::test(format!("browser::{name}"), run).with_ignored_flag(!is_wanted).with_kind(kind)
+    };
+    let trials = vec![
+        trial(
+            "an_owner_answers_from_a_phone_and_the_page_follows",
+            an_owner_answers_from_a_phone_and_the_page_follows,
+        ),
+        trial(
+            "markup_in_a_repository_is_text_in_a_browser",
+            markup_in_a_repository_is_text_in_a_browser,
+        ),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
 fn held(more: &str) -> Stage {
@@ -26,9 +48,8 @@ fn held(more: &str) -> Stage {
 }
 
 // covers: WB-01, WB-02, WB-03
-#[test]
 fn an_owner_answers_from_a_phone_and_the_page_follows() {
-    let Some(browser) = browser() else { return };
+    let browser = Browser::start(PHONE);
     let (address, listen) = listening();
     let stage = held(&listen);
     let daemon = stage.start();
@@ -66,9 +87,8 @@ fn an_owner_answers_from_a_phone_and_the_page_follows() {
 }
 
 // covers: WB-04
-#[test]
 fn markup_in_a_repository_is_text_in_a_browser() {
-    let Some(browser) = browser() else { return };
+    let browser = Browser::start(PHONE);
     let (_, listen) = listening();
     let evil = "<img src=x onerror=document.title='pwned'><script>document.title='pwned'</script>";
     let stage =

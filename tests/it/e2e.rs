@@ -7,7 +7,7 @@ mod check;
 mod clock_jump;
 mod commands;
 mod damage;
-pub(crate) mod dashboard;
+mod dashboard;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod faults;
 mod frozen;
@@ -24,6 +24,7 @@ mod modes;
 mod night;
 mod notices;
 mod owner;
+mod page_link;
 mod parked;
 mod planted;
 mod provider;

@@ -3,7 +3,6 @@
 
 mod board;
 mod board_sim;
-mod browser;
 mod causes;
 mod clocks;
 mod codifica;

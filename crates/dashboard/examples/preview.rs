@@ -33,7 +33,7 @@ fn repo(name: &str, protocols: Vec<ProtocolCard>) -> RepoCard {
     RepoCard {
         key: format!("{name}-1a2b3c4d"),
         name: name.into(),
-        path: format!("/home/ada/src/{name}"),
+        path: format!("/home/you/src/{name}"),
         attended: true,
         held,
         protocols,
@@ -109,7 +109,7 @@ impl Made {
                 summary: "A gate changed files while it checked step 2".into(), first_seen: ago(47),
                 what: "`npm test` left `coverage/lcov.info` changed in the tree that was judged, so its verdict is about other files than the agent's.".into(),
                 did: "The result does not count; the tree is as the agent left it.".into(), wont: "Accept work on a check that changes it.".into(),
-                resolve: "agency resume --repo '/home/ada/src/billing'".into(), options: vec!["resume".into(), "adopt".into()],
+                resolve: "agency resume --repo '/home/you/src/billing'".into(), options: vec!["resume".into(), "adopt".into()],
                 evidence: vec!["journal 412 gate npm test → exit 0".into(), "changed coverage/lcov.info (+214 −198)".into()], ..Cause::default()
             }];
             api_question(&mut all[1]);
@@ -197,7 +197,7 @@ impl Source for Made {
                     5,
                     StepKind::Asked,
                     "",
-                    "ada, dashboard (127.0.0.1): resume: the key is renewed",
+                    "owner, dashboard (127.0.0.1): resume: the key is renewed",
                 ),
                 step(6, StepKind::Told, "SU-10", "codex cannot sign in"),
                 step(
@@ -248,7 +248,7 @@ impl Source for Made {
         let said = |kind, text: &str| Said { kind, text: text.into() };
         Some(RunPage {
             line: line(1, "claude-code", "4", "execute", Some("ok"), 0.77), why: "step 4 was approved; the builder executes it".into(),
-            argv: vec!["claude".into(), "-p".into(), "--output-format".into(), "stream-json".into()], dir: "/home/ada/src/shop".into(),
+            argv: vec!["claude".into(), "-p".into(), "--output-format".into(), "stream-json".into()], dir: "/home/you/src/shop".into(),
             prompt: Some("# Step 4: refunds over several payments\n\nRead CODEBASE.md first.".into()),
             transcript: vec![
                 said(SaidKind::Message, "I will split the refund across the payments in the order in which they were made."),
@@ -330,7 +330,7 @@ async fn main() {
         listen: Some("127.0.0.1:0".parse().unwrap()),
         hosts: Vec::new(),
         proxies: Vec::new(),
-        who: "ada".into(),
+        who: "owner".into(),
         identify: Arc::new(|_| Standing::Outside),
     };
     let dashboard = Dashboard::start(Arc::new(Made { calm }), options).await.unwrap();

@@ -177,7 +177,7 @@ fn a_form_is_for_its_session_and_its_act_and_works_once() {
         act.contains("a1b2c3d4e5f6") && act.contains("resume") && act.contains("it is mended"),
         "{act}"
     );
-    assert_eq!((caller.who.as_str(), caller.from.as_str()), ("ada", "dashboard (127.0.0.1)"));
+    assert_eq!((caller.who.as_str(), caller.from.as_str()), ("owner", "dashboard (127.0.0.1)"));
     assert!(form.contains(&caller.request), "the number that the form carried");
 }
 

@@ -1,6 +1,6 @@
 //! A browser of our own, driven by chromedriver. It ends with the test, and only it: no other browser is touched.
 
-use crate::e2e::stage::wait_until;
+use crate::stage::wait_until;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -31,11 +31,19 @@ fn find(names: &[&str]) -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
+fn chromium() -> Option<PathBuf> {
+    find(&["chromium", "chromium-browser", "google-chrome"])
+}
+
+/// Whether this machine has a browser for tests.
+pub(super) fn is_here() -> bool {
+    chromium().is_some() && find(&["chromedriver"]).is_some()
+}
+
 impl Browser {
-    /// `None`: this machine has no browser for tests.
-    pub(super) fn start((width, height): (u32, u32)) -> Option<Self> {
-        let chromium = find(&["chromium", "chromium-browser", "google-chrome"])?;
-        let program = find(&["chromedriver"])?;
+    pub(super) fn start((width, height): (u32, u32)) -> Self {
+        let chromium = chromium().expect("chromium is in PATH");
+        let program = find(&["chromedriver"]).expect("chromedriver is in PATH");
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let driver = Command::new(program)
             .arg(format!("--port={}", address.port()))
@@ -54,7 +62,7 @@ impl Browser {
         }}}});
         let made = browser.ask("POST", "/session", &capabilities);
         browser.session = made["sessionId"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned();
-        Some(browser)
+        browser
     }
 
     pub(super) fn open(&self, url: &str) {

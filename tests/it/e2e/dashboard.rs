@@ -1,11 +1,12 @@
 //! The owner's pages of a real daemon, over its real sockets: an answer from a page, what an agent gets, how soon a page hears,
 //! the report, the numbers, and how much it all costs where there is much to show.
 
+use super::page_link::{free_port, link, listening};
 use super::stage::{Daemon, HONEST, Stage, wait_until};
 use crate::escalate::receiver::Receiver;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -13,21 +14,6 @@ use std::time::{Duration, Instant};
 pub(crate) struct Pages {
     pub(crate) address: SocketAddr,
     pub(crate) cookie: String,
-}
-
-pub(crate) fn free_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
-/// The settings of a dashboard on a free port.
-pub(crate) fn listening() -> (SocketAddr, String) {
-    let address = free_port();
-    (address, format!("dashboard: {{ listen: \"{address}\" }}\n"))
-}
-
-pub(crate) fn link(stage: &Stage) -> String {
-    let made = || Some(stage.agency(&["dashboard", "--link"])).filter(|said| said.code == 0);
-    stage.wait("a link", made).out.trim().to_owned()
 }
 
 impl Pages {

@@ -220,7 +220,7 @@ impl Stage {
             listen: Some("127.0.0.1:0".parse().unwrap()),
             hosts: vec!["box.tailnet.ts.net".into()],
             proxies: Vec::new(),
-            who: "ada".into(),
+            who: "owner".into(),
             identify,
         };
         let source: Arc<dyn Source> = fake.clone();
