@@ -110,6 +110,7 @@ pub fn launch(profile: Profile, options: &Options) -> Launch {
         (Profile::Gemini, false) => gemini::ENV_SET,
         (Profile::Gemini, true) => gemini::ENV_SANDBOXED,
         (Profile::Claude, true) => claude::ENV_SANDBOXED,
+        (Profile::Aider, true) if options.access != Access::Commit => aider::ENV_SANDBOXED,
         (Profile::Claude | Profile::Codex | Profile::Aider, _) => &[],
     };
     Launch {
@@ -305,6 +306,7 @@ mod tests {
         let set = ALL.map(|profile| launch(profile, &inside(Permissions::Full)).env_set);
         let has = |at: usize, name: &str| set[at].iter().any(|(set, _)| set == name);
         assert!(has(0, "IS_SANDBOX"), "else claude refuses `full` as root");
+        assert!(has(3, "GIT_CONFIG_VALUE_1"), "else aider writes its own to the repository");
         assert!(has(2, "GEMINI_SANDBOX") && has(2, "GEMINI_CLI_NO_RELAUNCH"));
     }
 
