@@ -118,8 +118,8 @@ pub fn launch(profile: Profile, options: &Options) -> Launch {
         env_names: names.iter().map(|&name| name.to_owned()).collect(),
         env_set: set.iter().map(owned).collect(),
         stdin: match profile {
-            Profile::Claude | Profile::Codex => Stdin::Prompt,
-            Profile::Gemini | Profile::Aider => Stdin::Nothing,
+            Profile::Claude | Profile::Codex | Profile::Gemini => Stdin::Prompt,
+            Profile::Aider => Stdin::Nothing,
         },
     }
 }
@@ -211,10 +211,10 @@ mod tests {
             [
                 "claude -p --output-format stream-json --verbose --permission-mode acceptEdits",
                 "codex exec --json -s workspace-write -",
-                "gemini -o stream-json --approval-mode yolo --skip-trust --prompt={prompt}",
+                "gemini -o stream-json --approval-mode yolo --skip-trust",
                 "aider --yes-always --no-stream --no-pretty --no-check-update --analytics-disable \
                  --no-auto-commits --no-dirty-commits --no-gitignore --chat-history-file=/dev/null \
-                 --input-history-file=/dev/null --map-tokens=0 --message={prompt}",
+                 --input-history-file=/dev/null --map-tokens=0 --message-file={prompt_file}",
             ]
         );
     }

@@ -49,7 +49,8 @@ pub(super) fn args(options: &Options) -> Vec<String> {
         args.extend(argv(["--restore-chat-history"]));
     }
     args.extend(options.more("--model"));
-    args.extend(argv(["--message={prompt}"]));
+    // A list of processes shows the arguments of every program, so the prompt goes by its file.
+    args.extend(argv(["--message-file={prompt_file}"]));
     args
 }
 
