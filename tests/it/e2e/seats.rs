@@ -127,6 +127,17 @@ fn finish_one_task(stage: &Stage) {
     assert_eq!(tasks[0]["status"], "DONE", "{tasks}\n{}", stage.daemon_log());
 }
 
+// covers: SU-12
+#[test]
+fn a_boards_builder_may_run_the_commands_of_its_dod_profile_without_asking() {
+    let board = "board: { auditor: codex, disk_floor: 1MiB, setup: [\"echo ready\"] }\n";
+    let stage = with_board("sh \"$HOME/../agent.sh\"", board);
+    finish_one_task(&stage);
+    let args = fs::read_to_string(stage.at("home/args")).unwrap();
+    let allowed = "--allowedTools=Bash(echo ready:*),Bash(test ! -e broken:*),Bash(echo fine:*) ";
+    assert!(args.contains(allowed), "its own profile's commands and the setup: {args}");
+}
+
 // covers: SE-06, AG-34
 #[test]
 fn an_auditor_that_may_only_look_reads_its_worktree_in_the_sandbox_and_writes_nothing_there() {
