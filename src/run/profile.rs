@@ -110,6 +110,7 @@ pub fn launch(profile: Profile, options: &Options) -> Launch {
         (Profile::Gemini, false) => gemini::ENV_SET,
         (Profile::Gemini, true) => gemini::ENV_SANDBOXED,
         (Profile::Claude, true) => claude::ENV_SANDBOXED,
+        (Profile::Aider, true) if options.access != Access::Commit => aider::ENV_SANDBOXED,
         (Profile::Claude | Profile::Codex | Profile::Aider, _) => &[],
     };
     Launch {
@@ -117,8 +118,8 @@ pub fn launch(profile: Profile, options: &Options) -> Launch {
         env_names: names.iter().map(|&name| name.to_owned()).collect(),
         env_set: set.iter().map(owned).collect(),
         stdin: match profile {
-            Profile::Claude | Profile::Codex => Stdin::Prompt,
-            Profile::Gemini | Profile::Aider => Stdin::Nothing,
+            Profile::Claude | Profile::Codex | Profile::Gemini => Stdin::Prompt,
+            Profile::Aider => Stdin::Nothing,
         },
     }
 }
@@ -210,10 +211,10 @@ mod tests {
             [
                 "claude -p --output-format stream-json --verbose --permission-mode acceptEdits",
                 "codex exec --json -s workspace-write -",
-                "gemini -o stream-json --approval-mode yolo --skip-trust --prompt={prompt}",
+                "gemini -o stream-json --approval-mode yolo --skip-trust",
                 "aider --yes-always --no-stream --no-pretty --no-check-update --analytics-disable \
                  --no-auto-commits --no-dirty-commits --no-gitignore --chat-history-file=/dev/null \
-                 --input-history-file=/dev/null --map-tokens=0 --message={prompt}",
+                 --input-history-file=/dev/null --map-tokens=0 --message-file={prompt_file}",
             ]
         );
     }
@@ -305,6 +306,7 @@ mod tests {
         let set = ALL.map(|profile| launch(profile, &inside(Permissions::Full)).env_set);
         let has = |at: usize, name: &str| set[at].iter().any(|(set, _)| set == name);
         assert!(has(0, "IS_SANDBOX"), "else claude refuses `full` as root");
+        assert!(has(3, "GIT_CONFIG_VALUE_1"), "else aider writes its own to the repository");
         assert!(has(2, "GEMINI_SANDBOX") && has(2, "GEMINI_CLI_NO_RELAUNCH"));
     }
 

@@ -80,8 +80,10 @@ pub fn plan(config: &Config, ours: &Ours, subject: &Subject<'_>) -> Option<Plan>
         ..Plan::default()
     };
     plan.hide.extend(hidden_of_ours(config, ours, env));
-    if subject.access != Access::ReadOnly {
-        plan.write_exact.push(subject.dir.to_owned());
+    match subject.access {
+        // Worktrees lie in our state directory, which is hidden.
+        Access::ReadOnly => plan.read.push(subject.dir.to_owned()),
+        Access::Write | Access::Commit => plan.write_exact.push(subject.dir.to_owned()),
     }
     add_caches(&mut plan, env);
     if let Some(profile) = subject.profile {
@@ -206,6 +208,7 @@ mod tests {
         assert_eq!(plan.ports, Some(vec![443]));
         let looks = planned(strict, Some(Profile::Codex), Access::ReadOnly).unwrap();
         assert!(looks.write_exact.is_empty(), "an agent that may only look writes no tree");
+        assert!(looks.read.contains(&PathBuf::from("/h/src/shop")), "but it reads its tree");
         assert_eq!(planned("sandbox: { mode: off }", None, Access::Write), None);
     }
 

@@ -54,6 +54,7 @@ fn cases() -> Vec<(&'static str, How, &'static str)> {
         ("claude-near-limit",         Exited(0), "exited with 0"),
         ("claude-500-retrying",       wall(),    "was ended: the agent is not served by its provider (500)"),
         ("claude-529",                Exited(1), "was ended: the agent is not served by its provider (529)"),
+        ("claude-refused",            Exited(1), "was ended: the agent cannot reach its provider (no connection)"),
         ("claude-refused-retrying",   wall(),    "was ended: the agent cannot reach its provider (no connection)"),
         ("claude-refused-retrying",   Exited(1), "was ended: the agent cannot reach its provider (no connection)"),
         ("claude-denied",             Exited(0), "was denied something: codex was not allowed to use Write. Allow it: agents.codex.permissions: full"),

@@ -13,6 +13,16 @@ pub(super) const ENV: &[&str] = &["AIDER_*", "ANTHROPIC_*", "GEMINI_*", "OPENAI_
 pub(super) const OWN_STATE: OwnState =
     OwnState { variable: None, folder: ".aider", files: &[], temp: None };
 
+/// Without an identity in git's settings it writes one into the repository's, which our sandbox denies, and ends. It makes no
+/// commit in such a run.
+pub(super) const ENV_SANDBOXED: &[(&str, &str)] = &[
+    ("GIT_CONFIG_COUNT", "2"),
+    ("GIT_CONFIG_KEY_0", "user.name"),
+    ("GIT_CONFIG_VALUE_0", "aider"),
+    ("GIT_CONFIG_KEY_1", "user.email"),
+    ("GIT_CONFIG_VALUE_1", "aider@localhost"),
+];
+
 /// After this it waits for somebody at a browser.
 const NO_KEY: &str = "No LLM model was specified and no API keys were provided.";
 
@@ -39,7 +49,8 @@ pub(super) fn args(options: &Options) -> Vec<String> {
         args.extend(argv(["--restore-chat-history"]));
     }
     args.extend(options.more("--model"));
-    args.extend(argv(["--message={prompt}"]));
+    // A list of processes shows the arguments of every program, so the prompt goes by its file.
+    args.extend(argv(["--message-file={prompt_file}"]));
     args
 }
 

@@ -211,6 +211,8 @@ fn named(event: &Value, status: &str) -> Option<Class> {
             Some(Class::Auth { said })
         }
         Some("rate_limit") => Some(Class::RateLimited { retry_after_s: None }),
+        // Without a connection there is no status, and `error` blames the server.
+        _ if event["api_error"] == "connection_failed" => Some(Class::Unreachable),
         _ => event[status].as_u64().and_then(Class::of_status),
     }
 }

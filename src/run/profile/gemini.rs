@@ -40,8 +40,8 @@ pub(super) fn args(options: &Options) -> Vec<String> {
         (None, Some(session)) => args.extend(argv(["--session-id", &session.to_string()])),
         (None, None) => {}
     }
+    // Off a terminal and without `--prompt` it reads the prompt from its standard input.
     args.extend(options.more("-m"));
-    args.extend(argv(["--prompt={prompt}"]));
     args
 }
 

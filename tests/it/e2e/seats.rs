@@ -2,6 +2,7 @@
 //! `claude`, so that they are started by its profile.
 
 use super::stage::{HONEST, Stage};
+use agency::run::sandbox::Kernel;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -101,6 +102,61 @@ fn a_builder_may_run_the_gates_without_asking_and_doctor_shows_its_command_line(
     let args = fs::read_to_string(stage.at("home/args")).unwrap();
     assert!(args.contains("--allowedTools=Bash(sh -c true:*),Bash(echo fine:*)"), "{args}");
     assert_eq!(daemon.stop(), 0);
+}
+
+/// A board whose builder is `claude`, with a DoD profile of its own and one that no task names.
+fn with_board(work: &str, settings: &str) -> Stage {
+    let stage = with_claude(work, "", ", permissions: test", settings);
+    fs::write(stage.at("agent.sh"), include_str!("../agents/board.sh")).unwrap();
+    stage.ok(&["init", "--orchestrator", "other", "--builders", "claude-code,codex"]);
+    let profiles = [("tiny", "[\"test ! -e broken && echo fine\"]"), ("other", "[\"exit 1\"]")];
+    for (name, commands) in profiles {
+        let profile = format!("name: {name}\ndescription: checks\ncommands: {commands}\n");
+        stage.write(&format!(".kodingx/dod/profiles/{name}.yml"), &profile);
+    }
+    stage.git(&["add", "-A"]);
+    stage.git(&["commit", "--quiet", "-m", "a board"]);
+    stage
+}
+
+fn finish_one_task(stage: &Stage) {
+    let task = ["task", "new", "--title", "plain", "--may-touch", "work/**"];
+    stage.ok(&[&task[..], &["--dod-profile", "tiny", "--assignee", "claude-code"]].concat());
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0, "{}", stage.daemon_log());
+    let tasks = stage.json(&["task", "list", "--json"]);
+    assert_eq!(tasks[0]["status"], "DONE", "{tasks}\n{}", stage.daemon_log());
+}
+
+// covers: SU-12
+#[test]
+fn a_boards_builder_may_run_the_commands_of_its_dod_profile_without_asking() {
+    let board = "board: { auditor: codex, disk_floor: 1MiB, setup: [\"echo ready\"] }\n";
+    let stage = with_board("sh \"$HOME/../agent.sh\"", board);
+    finish_one_task(&stage);
+    let args = fs::read_to_string(stage.at("home/args")).unwrap();
+    let allowed = "--allowedTools=Bash(echo ready:*),Bash(test ! -e broken:*),Bash(echo fine:*) ";
+    assert!(args.contains(allowed), "its own profile's commands and the setup: {args}");
+}
+
+// covers: SE-06, AG-34
+#[test]
+fn an_auditor_that_may_only_look_reads_its_worktree_in_the_sandbox_and_writes_nothing_there() {
+    let verdict = r"---\ntask_id: T0001\nagent: looker\nverdict: PASS\nfindings: []\n---\nGood.\n";
+    let looks = format!(
+        "if [ \"$AGENCY_ROLE\" = auditor ]; then\n\
+         cat .git work/T0001.txt > \"$HOME/read\"; touch work/mine && touch \"$HOME/wrote\"\n\
+         printf '%s\\n' '{}'; exit 0; fi\nsh \"$HOME/../agent.sh\"",
+        RESULT.replace("\"done\"", &format!("\"{verdict}\"")).replace("DENIED", "")
+    );
+    let board =
+        "  looker: { profile: claude, retries: 0 }\nboard: { auditor: looker, disk_floor: 1MiB }\n";
+    let stage = with_board(&looks, board);
+    finish_one_task(&stage);
+    let read = fs::read_to_string(stage.at("home/read")).unwrap();
+    assert!(read.starts_with("gitdir: ") && read.ends_with("\nT0001\n"), "{read}");
+    if let Kernel::Landlock { .. } = Kernel::here() {
+        assert!(!stage.at("home/wrote").exists(), "it wrote to its worktree");
+    }
 }
 
 // covers: SU-13

@@ -1,7 +1,7 @@
 //! Each real CLI through its profile and a real shim: how its runs end in each trouble of its provider, and what it used.
 
 use super::room::{Case, Room};
-use agency::config::Profile;
+use agency::config::{Profile, SandboxMode};
 use agency::run::profile::Access;
 
 const RETRY_NEVER: &[(&str, &str)] = &[("CLAUDE_CODE_MAX_RETRIES", "0")];
@@ -26,6 +26,16 @@ fn retrying(mode: &'static str, trouble: &'static str) -> Case {
     Case { mode, wanted: "stopped", trouble: Some(trouble), ..Case::default() }
 }
 
+/// Longer than one argument of a program may be.
+fn long() -> Case {
+    Case { more_words: 30_000, ..ok() }
+}
+
+/// As on a kernel that has no sandbox for runs.
+fn outside(case: Case) -> Case {
+    Case { sandbox: SandboxMode::Off, ..case }
+}
+
 fn read_only(wanted: &'static str) -> Case {
     Case { access: Access::ReadOnly, wanted, ..Case::default() }
 }
@@ -48,6 +58,8 @@ pub(crate) async fn claude() {
         endless("429", "provider", 15),
         retrying("500", "overloaded"),
         retrying("refused", "unreachable"),
+        long(),
+        outside(ok()),
     ];
     let ends = room.play(&cases).await;
     let wrote = &ends[0].usage;
@@ -71,6 +83,9 @@ pub(crate) async fn codex() {
         fail("usage", "usage-limit"),
         fail("500", "provider"),
         endless("refused", "provider", 8),
+        long(),
+        outside(ok()),
+        outside(read_only("ok")),
     ];
     let ends = room.play(&cases).await;
     let wrote = &ends[0].usage;
@@ -93,6 +108,8 @@ pub(crate) async fn gemini() {
         retrying("429", "rate-limited"),
         retrying("500", "overloaded"),
         retrying("refused", "unreachable"),
+        long(),
+        outside(ok()),
     ];
     let ends = room.play(&cases).await;
     let wrote = &ends[0].usage;
@@ -113,6 +130,8 @@ pub(crate) async fn aider() {
         retrying("500", "overloaded"),
         // To it, no answer is a server that is down.
         retrying("refused", "overloaded"),
+        long(),
+        outside(ok()),
     ];
     let ends = room.play(&cases).await;
     let wrote = &ends[0].usage;

@@ -1,11 +1,12 @@
 //! One CLI in a temporary place of its own: home, repositories, scripted providers, shim. What must come out is the tests' matter.
 
 use super::provider::{Provider, WROTE};
-use crate::run_stage::{Stage, wait_until};
-use agency::config::Profile;
+use crate::run_stage::{Stage, carrying, wait_until};
+use agency::config::{Config, Profile, SandboxMode};
 use agency::model::RunEnd;
 use agency::run::environment::{Names, of_run};
 use agency::run::profile::{Access, Launch, Options, find, launch, word};
+use agency::run::sandbox::{self, Kernel, Ours, Subject};
 use agency::run::{Executor as _, Limits, RunSpec, Values, expand};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,9 @@ pub(crate) struct Case {
     /// Of the provider: one of its `--fail` modes, `refused`, or empty for a provider that works.
     pub(crate) mode: &'static str,
     pub(crate) access: Access,
+    /// The prompt is longer by this many words.
+    pub(crate) more_words: usize,
+    pub(crate) sandbox: SandboxMode,
     /// A limit of ours that ends it.
     pub(crate) wall_s: Option<u64>,
     /// What its stream must say while it runs; then we stop it.
@@ -33,7 +37,19 @@ impl Case {
     fn name(&self) -> String {
         let env: String = self.env.iter().map(|(name, _)| format!("-{name}")).collect();
         let wall = self.wall_s.map(|wall| format!("-{wall}s")).unwrap_or_default();
-        format!("case-{}-{:?}{wall}{env}", self.mode, self.access)
+        let (mode, access, words, sandbox) =
+            (self.mode, self.access, self.more_words, self.sandbox);
+        format!("case-{mode}-{access:?}-{words}-{sandbox:?}{wall}{env}")
+    }
+
+    fn prompt(&self) -> String {
+        format!("{PROMPT}{}", " word".repeat(self.more_words))
+    }
+
+    fn config(&self) -> Config {
+        let mut config = Config::default();
+        config.sandbox.mode = self.sandbox;
+        config
     }
 }
 
@@ -89,6 +105,13 @@ impl Room {
         let trouble = || folder.usage().and_then(|file| file.trouble);
         let what = format!("`{wanted}` is known while {} runs", case.name());
         wait_until(&what, || trouble().as_deref() == Some(wanted)).await;
+        let started = carrying(spec);
+        assert!(!started.is_empty(), "{} runs", case.name());
+        for pid in started {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line);
+            assert!(!line.contains(PROMPT), "the process list shows the prompt: {line}");
+        }
         self.stage.executor.cancel(&spec.spawn.run, "seen", Duration::ZERO).unwrap();
     }
 
@@ -126,7 +149,7 @@ impl Room {
         }
         if works {
             let log = self.dir.path().join(case.name()).join("requests.jsonl");
-            let prompt = serde_json::to_string(PROMPT).unwrap();
+            let prompt = serde_json::to_string(&case.prompt()).unwrap();
             let log = std::fs::read_to_string(log).unwrap();
             assert!(log.contains(prompt.trim_matches('"')), "the prompt did not arrive whole");
         }
@@ -168,11 +191,12 @@ impl Room {
             resume: resume.clone(),
             access: case.access,
             budget_usd: None,
+            sandboxed: sandbox::is_confined(&case.config(), None, Kernel::here()),
             ..Options::default()
         };
         let launch = launch(self.profile, &options);
         let mut spec = self.stage.spec("");
-        spec.spawn.prompt = PROMPT.to_owned();
+        spec.spawn.prompt = case.prompt();
         spec.spawn.resume = resume;
         spec.spawn.access = case.access;
         spec.repo = repo.clone();
@@ -180,9 +204,27 @@ impl Room {
         spec.profile = Some(self.profile);
         spec.limits = Limits { wall_s: Some(case.wall_s.unwrap_or(35)), grace_s: 2, ..spec.limits };
         spec.stdin = launch.stdin;
-        spec.argv = argv(&launch, &spec);
+        spec.argv = argv(&launch, &spec, &self.stage.folder(&spec).prompt());
+        assert!(spec.argv.iter().all(|arg| !arg.contains(PROMPT)), "{:?}", spec.argv);
         spec.env = self.env(case, port, &home, &launch, &spec);
+        spec.sandbox = self.plan(case, &spec);
         spec
+    }
+
+    /// As the daemon makes it.
+    fn plan(&self, case: &Case, spec: &RunSpec) -> Option<sandbox::Plan> {
+        let runs = self.dir.path().join("runs");
+        let ours = Ours { state_dir: runs.clone(), folder: runs };
+        let folder = self.stage.folder(spec);
+        let subject = Subject {
+            dir: &spec.dir,
+            agent: None,
+            profile: spec.profile,
+            access: case.access,
+            folder: folder.path(),
+            env: &spec.env.iter().cloned().collect(),
+        };
+        sandbox::plan(&case.config(), &ours, &subject)
     }
 
     /// Through the same list that every run's environment goes through.
@@ -271,10 +313,10 @@ pub(crate) fn environment(ports: Ports, path: &str, home: &Path) -> Vec<(String,
     .to_vec()
 }
 
-fn argv(launch: &Launch, spec: &RunSpec) -> Vec<String> {
+fn argv(launch: &Launch, spec: &RunSpec, prompt_file: &Path) -> Vec<String> {
     let values = Values {
         prompt: &spec.spawn.prompt,
-        prompt_file: Path::new("/nowhere/prompt.md"),
+        prompt_file,
         repo: &spec.repo,
         run: &spec.spawn.run,
         task: &spec.spawn.task,
