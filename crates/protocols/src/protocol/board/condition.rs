@@ -34,6 +34,9 @@ pub(super) fn condition(it: &Board, now: Now) -> Condition {
     if let Some(effect) = it.index.busy_with() {
         return Condition::doing(effect);
     }
+    if let Some(held) = unchecked(it, now) {
+        return held;
+    }
     if let Some(reason) = outside(it, now) {
         return Condition::waits_for(reason);
     }
@@ -189,6 +192,21 @@ fn cannot_begin(it: &Board) -> Option<String> {
         Some(_) => None,
         None => Some("the checkout was not looked at yet".to_owned()),
     }
+}
+
+/// No other work can go on, and the first task that waits for the owner has no checks that it could be verified by (AG-16).
+fn unchecked(it: &Board, now: Now) -> Option<Condition> {
+    let is_away = away::reason(it).is_some();
+    if is_away || !it.index.ready.is_empty() || outside(it, now).is_none() {
+        return None;
+    }
+    let no_checks =
+        |known: &Known| known.told.as_ref().is_some_and(|told| told.rule.as_str() == "AG-16");
+    let mut asked = works(it).filter(|(.., work)| work.stage == Stage::Owner);
+    let (id, known, _) = asked.find(|(_, known, _)| no_checks(known))?;
+    let why = clip(&known.reason, 160);
+    let cause = format!("{id}: {why}; commit a profile with the commands that must pass");
+    Some(Condition::held(cause, format!("agency task request-changes {id} --reason TEXT")))
 }
 
 fn owners(it: &Board) -> impl Iterator<Item = String> {
