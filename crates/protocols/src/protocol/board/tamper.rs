@@ -1,7 +1,8 @@
-//! AG-11, AG-15: only we write STATE.md's frontmatter and TASK_BOARD.md, and only we mark a task DONE. A foreign change is kept,
-//! repaired and told; text below the frontmatter is everyone's.
+//! AG-11, AG-15: only we write STATE.md's frontmatter and TASK_BOARD.md, only we mark a task DONE, and only we write verify artifacts.
+//! A foreign change is kept, repaired and told; text below the frontmatter is everyone's.
 
 use super::Board;
+use super::forged_artifact::{self, Forged};
 use super::state;
 use super::table::Status;
 use super::task;
@@ -16,7 +17,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) fn repair(it: &Board, now: Now) -> Option<Decision> {
     let memory = &it.index.memory;
-    let found = if it.is_away() { None } else { foreign(it).or_else(|| forged(it)) };
+    let found = match found(it) {
+        Ok(found) => found,
+        Err(ask) => return Some(*ask),
+    };
     match (found, memory.suspect) {
         (None, None) => None,
         (None, Some(_)) => {
@@ -32,6 +36,7 @@ pub(super) fn repair(it: &Board, now: Now) -> Option<Decision> {
         (Some(_), Some(_)) if deadline(it, now).is_some() => Some(Decision::default()),
         (Some(Found::State(found)), Some(_)) => Some(put_right(it, found)),
         (Some(Found::Done(path)), Some(_)) => Some(put_back(it, path)),
+        (Some(Found::Artifact(forged)), Some(_)) => Some(forged_artifact::put_right(it, &forged)),
     }
 }
 
@@ -41,6 +46,18 @@ enum Found<'a> {
     State(String),
     /// A task's file says DONE, and the task is not.
     Done(&'a RelPath),
+    Artifact(Forged<'a>),
+}
+
+/// The first foreign write. `Err`: git is asked about it.
+fn found(it: &Board) -> Result<Option<Found<'_>>, Box<Decision>> {
+    if it.is_away() {
+        return Ok(None);
+    }
+    if let Some(found) = foreign(it).or_else(|| forged(it)) {
+        return Ok(Some(found));
+    }
+    Ok(forged_artifact::first(it)?.map(Found::Artifact))
 }
 
 fn forged(it: &Board) -> Option<Found<'_>> {
