@@ -13,7 +13,7 @@ mod trees;
 pub use evidence::with_journal;
 pub use trees::Trees;
 
-use crate::escalate::{EscalateError, Outbox, Voice};
+use crate::escalate::{EscalateError, Notifier, Outbox};
 use crate::git::{Committed, GitError, Pushed, Repo};
 use crate::live::Happening;
 use crate::model::{
@@ -23,8 +23,8 @@ use crate::repository::Places;
 use crate::run::sandbox;
 use crate::run::{Executor as _, Launcher, LocalExecutor, NoAgent, RunError};
 use crate::store::{
-    self, Created, EditError, NotAnObject, Quarantine, Relocated, Relocation, Shelf, StoreError,
-    Unsynced,
+    self, Created, EditError, NotAnObject, Quarantine, Relocated, Relocation, StoreError,
+    TakeTarget, Unsynced,
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,18 +34,18 @@ use std::time::Duration;
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Everything that effects act on, for one repository.
-pub struct Hands {
+pub struct EffectRunner {
     pub places: Places,
     pub git: Option<Repo>,
     pub trees: Trees,
     pub executor: LocalExecutor,
     pub launcher: Launcher,
     pub outbox: Outbox,
-    pub voice: Voice,
+    pub notifier: Notifier,
     pub quarantine: Quarantine,
     /// On the repository's own file system: where a file is moved before it is looked at.
     pub aside: PathBuf,
-    pub later: Tell,
+    pub later: OnDeferred,
     /// What effects wrote and what is not on disk yet. The workspace sees to it.
     pub unsynced: Mutex<Unsynced>,
 }
@@ -74,7 +74,7 @@ pub enum Obstacle {
 }
 
 /// Takes the end of an effect that went on in the background.
-pub type Tell = Arc<dyn Fn(Later) + Send + Sync>;
+pub type OnDeferred = Arc<dyn Fn(Later) + Send + Sync>;
 
 /// The end of an effect that went on in the background.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ enum ApplyError {
     },
 }
 
-impl Hands {
+impl EffectRunner {
     /// Leases and replies are the workspace's own; everything else happens here.
     /// `allow`: the command lines that an agent may run to check its work.
     pub async fn apply(&self, protocol: &str, keyed: &Keyed, allow: &[String]) -> Applied {
@@ -205,12 +205,12 @@ impl Hands {
             Effect::Escalate(escalation) => {
                 let escalation = with_journal(escalation, &self.places.journal());
                 self.outbox.raise(&escalation, key, crate::clock::now().wall)?;
-                self.voice.nudge();
+                self.notifier.nudge();
                 self.show(|| Happening::Told(Box::new(escalation)));
             }
             Effect::Resolve { cause, .. } => {
                 self.outbox.resolve(cause, key, crate::clock::now().wall)?;
-                self.voice.nudge();
+                self.notifier.nudge();
                 self.show(|| Happening::Resolved { subject: cause.subject.clone() });
             }
             Effect::Log(event) => {
@@ -226,11 +226,11 @@ impl Hands {
     }
 
     fn show(&self, what: impl FnOnce() -> Happening) {
-        self.voice.live.send(&self.places.root, what);
+        self.notifier.live.send(&self.places.root, what);
     }
 
-    fn shelf(&self) -> Shelf<'_> {
-        Shelf { aside: &self.aside, quarantine: &self.quarantine }
+    fn shelf(&self) -> TakeTarget<'_> {
+        TakeTarget { aside: &self.aside, quarantine: &self.quarantine }
     }
 
     pub fn unsynced(&self) -> MutexGuard<'_, Unsynced> {

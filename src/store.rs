@@ -38,5 +38,5 @@ pub use quarantine::{KEEP_MAX, Quarantine, QuarantineEntry};
 pub use relocate::{Relocated, Relocation, relocate};
 pub use replace::{Replaced, replace, write_atomic, write_unsynced};
 pub use spot::{Kind, SEEN_MAX, private_dir};
-pub use take::{Shelf, Taken, take};
+pub use take::{TakeTarget, Taken, take};
 pub use unsynced::Unsynced;

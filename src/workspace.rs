@@ -16,7 +16,7 @@ mod protocols;
 mod record;
 mod remembered;
 mod replay;
-mod room;
+mod run_permits;
 mod settle;
 mod slot;
 
@@ -25,12 +25,12 @@ mod stuck;
 mod trust;
 mod watchdog;
 
-pub use open::{OpenError, Settings, Stranger};
+pub use open::{OpenError, Settings, UnknownRepoPolicy};
 pub use pause::Pause;
 pub use remembered::{pinned, remembered};
 pub use status::{ConditionStatus, Kind, ProtocolStatus, RepoStatus};
 
-use crate::apply::{Applied, Hands, Later};
+use crate::apply::{Applied, EffectRunner, Later};
 use crate::capacity::Permit;
 use crate::clock;
 use crate::escalate::Proof;
@@ -50,7 +50,7 @@ use leases::{Claim, Leases};
 use look::{Trees, Writers};
 use owner_tools::Seen;
 use record::{Entry, Snapshot};
-use room::{Grant, Running};
+use run_permits::{Grant, Running};
 use settle::{Settled, Settling};
 use slot::Slot;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -65,7 +65,7 @@ use watchdog::Watchdog;
 pub struct Workspace {
     repository: Repository,
     settings: Settings,
-    hands: Hands,
+    runner: EffectRunner,
     journal: Journal,
     slots: Vec<Slot>,
     /// Journalled effects whose turn has not come.
@@ -119,14 +119,17 @@ pub struct Workspace {
     run_sender: mpsc::UnboundedSender<Box<RunEvent>>,
     run_events: mpsc::UnboundedReceiver<Box<RunEvent>>,
     /// One channel for all of it: an empty one has room for many.
-    news: (mpsc::UnboundedSender<Box<News>>, mpsc::UnboundedReceiver<Box<News>>),
+    background: (
+        mpsc::UnboundedSender<Box<BackgroundEvent>>,
+        mpsc::UnboundedReceiver<Box<BackgroundEvent>>,
+    ),
     settling: Settling,
     stuck: StuckEffects,
     watchdog: Watchdog,
 }
 
 /// From what we ourselves set going.
-enum News {
+enum BackgroundEvent {
     Ended(Later),
     Granted(Grant),
     Settled(Settled),
@@ -241,7 +244,7 @@ impl Workspace {
                 Ok(()) = outside.reload.changed() => return Ok(Left::Reload),
                 // Boxed, as is all that is only at work for a moment: an idle repository waits in the size of the largest.
                 Some(event) = self.run_events.recv() => Box::pin(self.on_run(*event)).await?,
-                Some(news) = self.news.1.recv() => self.on_news(*news)?,
+                Some(background) = self.background.1.recv() => self.on_news(*background)?,
                 Some(request) = outside.requests.recv() => Box::pin(self.on_request(request)).await?,
                 Some(sighting) = watch.recv() => Box::pin(self.on_sighting(sighting)).await?,
                 () = sleep_until(deadline) => Box::pin(self.on_deadline()).await,
@@ -304,7 +307,7 @@ impl Workspace {
         }
         for rejection in &decision.rejections {
             tracing::info!(%protocol, %rejection, "refused");
-            self.settings.voice.live.send(&self.hands.places.root, || {
+            self.settings.notifier.live.send(&self.runner.places.root, || {
                 let (protocol, rejection) = (protocol.clone(), rejection.clone());
                 Happening::Refused { protocol, rejection }
             });
@@ -338,7 +341,7 @@ impl Workspace {
                     self.done(&protocol, &keyed, Wake::Done { key: keyed.key.clone() })?;
                 }
                 Effect::Escalate(escalation) if self.own_verbs.remove(&keyed.key) => {
-                    self.hands.outbox.note(escalation, &keyed.key, clock::now().wall)?;
+                    self.runner.outbox.note(escalation, &keyed.key, clock::now().wall)?;
                     self.done(&protocol, &keyed, Wake::Done { key: keyed.key.clone() })?;
                 }
                 _ => {
@@ -372,7 +375,7 @@ impl Workspace {
             }
             _ => None,
         };
-        let applied = Box::pin(self.hands.apply(protocol, keyed, &allow)).await;
+        let applied = Box::pin(self.runner.apply(protocol, keyed, &allow)).await;
         if let Applied::NotNow(failure, obstacle) = &applied {
             self.not_now(protocol, keyed, failure, *obstacle);
             return Ok(());
@@ -433,8 +436,8 @@ impl Workspace {
         };
         tracing::info!(run = %end.run, outcome = end.outcome.word(), "ended");
         self.check_own_files()?;
-        let live = &self.settings.voice.live;
-        live.send(&self.hands.places.root, || Happening::Ended(end.clone()));
+        let live = &self.settings.notifier.live;
+        live.send(&self.runner.places.root, || Happening::Ended(end.clone()));
         let run = end.run.clone();
         let outcome = end.outcome.sentence() + &self.changed_tools(&run);
         let entry = Entry::Ran { run: run.clone(), outcome };
@@ -454,12 +457,12 @@ impl Workspace {
         Ok(())
     }
 
-    fn on_news(&mut self, news: News) -> Result<(), WorkspaceError> {
-        match news {
-            News::Ended(later) => self.on_later(later),
-            News::Granted(grant) => self.granted(grant),
-            News::Settled(settled) => self.on_settled(settled),
-            News::Tell(escalation) => {
+    fn on_news(&mut self, background: BackgroundEvent) -> Result<(), WorkspaceError> {
+        match background {
+            BackgroundEvent::Ended(later) => self.on_later(later),
+            BackgroundEvent::Granted(grant) => self.granted(grant),
+            BackgroundEvent::Settled(settled) => self.on_settled(settled),
+            BackgroundEvent::Tell(escalation) => {
                 self.tell(escalation);
                 Ok(())
             }
@@ -527,7 +530,7 @@ impl Workspace {
 
     /// Beside the work: segments before the last two are never written again.
     fn pack_journal(&self) {
-        let dir = self.hands.places.journal();
+        let dir = self.runner.places.journal();
         tokio::task::spawn_blocking(move || {
             if let Err(error) = crate::store::pack(&dir) {
                 tracing::warn!(

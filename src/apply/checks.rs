@@ -1,7 +1,7 @@
 //! The checkout that gates run in (LP-34): brought to the judged tree before each gate, and prepared by setup commands where its
 //! lock files changed. What a gate means, only its protocol knows.
 
-use super::{ApplyError, Hands, tree_identity};
+use super::{ApplyError, EffectRunner, tree_identity};
 use crate::git::{Repo, SETUP_MARK};
 use crate::model::{CleanState, CleanTree, Digest, Spawn, TreeRef};
 use crate::read::open_plain;
@@ -26,7 +26,7 @@ const LOCK_FILES: [(&str, &str); 8] = [
     ("composer.lock", "composer install --no-interaction"),
 ];
 
-impl Hands {
+impl EffectRunner {
     /// The spawn as it is to be started: with the setup before its own line where the checkout needs one.
     pub(super) async fn prepared(&self, spawn: &Spawn) -> Result<Spawn, ApplyError> {
         let mut spawn = spawn.clone();

@@ -1,7 +1,7 @@
 //! Programs outside the repository that gates name (LP-34). They count as they were when an agent first started beside them; a
 //! change waits for `agency trust`. It runs none of them.
 
-use super::{ApplyError, Hands};
+use super::{ApplyError, EffectRunner};
 use crate::model::{Digest, Spawn};
 use crate::read::open_plain;
 use crate::store::write_atomic;
@@ -18,7 +18,7 @@ const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/nix", "/
 
 type Known = BTreeMap<PathBuf, String>;
 
-impl Hands {
+impl EffectRunner {
     /// Before an agent starts, what is not known yet is remembered; before a gate, it must be what was remembered.
     pub(super) fn check_programs(&self, spawn: &Spawn, gates: &[String]) -> Result<(), ApplyError> {
         let file = self.places.folder.join(FILE);

@@ -1,13 +1,13 @@
 //! Answers questions about the repository. An answer that cannot be had is an answer too: `Unknown`, with the reason.
 
-use super::{ApplyError, Hands, chain, passing};
+use super::{ApplyError, EffectRunner, chain, passing};
 use crate::clock;
 use crate::git::{GitError, MergeWish, Merging, Repo};
 use crate::model::{Bytes, Digest, Fact, FileState, Query, RelPath, TreeRef};
 use crate::read::{self, Stamp};
 use crate::store::SEEN_MAX;
 
-impl Hands {
+impl EffectRunner {
     /// An error is trouble of the machine that may pass; every other failure is part of the answer.
     pub(super) async fn answer(&self, query: &Query) -> Result<Fact, ApplyError> {
         Ok(match query {

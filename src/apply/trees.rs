@@ -1,6 +1,6 @@
 //! Worktrees of ours and the branches between them. What a worktree is for, only its protocol knows.
 
-use super::{Applied, ApplyError, Hands, tree_identity};
+use super::{Applied, ApplyError, EffectRunner, tree_identity};
 use crate::git::{GitError, Merged, RefMoved, Repo};
 use crate::model::{CommitId, Failure, FailureKind, Key, NewWorktree, PlannedCommit, TreeRef};
 use crate::store;
@@ -31,7 +31,7 @@ impl Trees {
     }
 }
 
-impl Hands {
+impl EffectRunner {
     /// Where a tree is. SE-08: a worktree that is not the directory that we made is not entered.
     pub(super) fn enter(&self, tree: &TreeRef) -> Result<PathBuf, ApplyError> {
         match tree {

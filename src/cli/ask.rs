@@ -9,7 +9,7 @@ use crate::control;
 use crate::daemon::SettingsFile;
 use crate::model::{Answer, Command, Verb};
 use crate::verbs::{OwnerVerb, RequestId, next_step};
-use crate::workspace::{Stranger, Workspace};
+use crate::workspace::{UnknownRepoPolicy, Workspace};
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -213,7 +213,11 @@ fn ask_once(context: &Context, command: Command) -> anyhow::Result<Answer> {
         return Ok(answer);
     }
     let (root, settings) = (working_root(context)?, context.settings()?);
-    let stranger = if command.verb == Verb::Adopt { Stranger::Adopt } else { Stranger::Wait };
+    let stranger = if command.verb == Verb::Adopt {
+        UnknownRepoPolicy::Adopt
+    } else {
+        UnknownRepoPolicy::Wait
+    };
     runtime()?.block_on(async {
         let mut workspace = Workspace::open(&root, &settings, stranger).await?;
         Ok(workspace.command(command).await?)

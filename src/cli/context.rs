@@ -5,7 +5,7 @@ use super::site;
 use crate::capacity::Capacity;
 use crate::config::{Config, Env};
 use crate::daemon::limits;
-use crate::escalate::Voice;
+use crate::escalate::Notifier;
 use crate::git::Repo;
 use crate::repository::{Known, Places, Repository, StateDir, repositories};
 use crate::run::Spares;
@@ -56,7 +56,7 @@ impl Context {
             env: Arc::new(std::env::vars().collect()),
             program: std::env::current_exe()?,
             spares: Spares::default(),
-            voice: Voice::default(),
+            notifier: Notifier::default(),
             problem: None,
         })
     }

@@ -10,7 +10,7 @@ use crate::daemon::{Daemon, Home, LookNow};
 use crate::model::{Command, Verb};
 use crate::watch::{WatchOptions, Watcher};
 use crate::web;
-use crate::workspace::{Settings, Stranger, Until, Workspace};
+use crate::workspace::{Settings, UnknownRepoPolicy, Until, Workspace};
 use agency_dashboard::Right;
 use stage::Stage;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -178,7 +178,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<Exit> {
 /// True when it came to its end.
 async fn perform(play: &Play, stage: &Stage) -> anyhow::Result<bool> {
     let settings = stage.settings()?;
-    let mut workspace = Workspace::open(&stage.repo(), &settings, Stranger::Wait).await?;
+    let mut workspace = Workspace::open(&stage.repo(), &settings, UnknownRepoPolicy::Wait).await?;
     let folder = workspace.places().folder.clone();
     let words = play.begin.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let command = Command {
@@ -213,7 +213,7 @@ async fn stay(stage: &Stage) -> anyhow::Result<()> {
     let mut config = Config::clone(&settings.config);
     config.dashboard.listen = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     settings.config = Arc::new(config);
-    let home = Home::open(&settings.state_dir, &settings.voice)?;
+    let home = Home::open(&settings.state_dir, &settings.notifier)?;
     let served = web::start(&stage.context(), &settings.config, &home).await;
     if let Some(dashboard) = &served.dashboard {
         anstream::println!(
@@ -248,7 +248,7 @@ async fn run_until_quiet(
     teller: Teller,
 ) -> anyhow::Result<Teller> {
     let watcher = Watcher::start(WatchOptions::default());
-    let home = Home::open(&settings.state_dir, &settings.voice)?;
+    let home = Home::open(&settings.state_dir, &settings.notifier)?;
     let (_sender, settings) = tokio::sync::watch::channel(settings.clone());
     let (look_now, _) = LookNow::new();
     let daemon = Daemon { settings, look_now, watcher, until: Until::Quiet, drain: false, home };

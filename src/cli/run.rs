@@ -9,7 +9,7 @@ use super::site::{self, Wish};
 use crate::config::{Config, Env};
 use crate::daemon::{Daemon, Home, LookNow, Outcome, Roots, SettingsFile, Source, limits};
 use crate::digest::send_daily;
-use crate::escalate::{self, Courier, Heartbeat, Proofs, Supervisor, Voice};
+use crate::escalate::{self, Courier, Heartbeat, Notifier, Proofs, SystemdNotifier};
 use crate::live::LiveFeed;
 use crate::repository::{StateDir, repositories};
 use crate::watch::{Mode, WatchOptions, Watcher};
@@ -81,7 +81,7 @@ pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         let (narrator, live) = Narrator::start();
         let voices = Voices::start(&mut settings, &context.env, live);
         let state_dir = settings.state_dir.clone();
-        let home = Home::open(&state_dir, &settings.voice)?;
+        let home = Home::open(&state_dir, &settings.notifier)?;
         let source = Source { path, env: context.env.clone(), home: home.clone(), file };
         let (sender, settings) = watch::channel(settings);
         let (look_now, asked) = LookNow::new();
@@ -135,7 +135,7 @@ fn settings_in_force(
 /// What speaks for the daemon while it works.
 struct Voices {
     courier: escalate::Running,
-    supervisor: Arc<Supervisor>,
+    supervisor: Arc<SystemdNotifier>,
     tasks: JoinSet<()>,
 }
 
@@ -153,7 +153,7 @@ impl Voices {
         }
         let redactor = channels.redactor().clone();
         let courier = Courier::start(channels);
-        let (proofs, supervisor) = (Proofs::default(), Arc::new(Supervisor::of(env)));
+        let (proofs, supervisor) = (Proofs::default(), Arc::new(SystemdNotifier::of(env)));
         let mut tasks = JoinSet::new();
         if let Some(config) = &settings.config.heartbeat {
             match Heartbeat::new(config) {
@@ -165,7 +165,7 @@ impl Voices {
         tasks.spawn(async move { watchdog.watch(watched).await });
         let wanted = settings.config.heartbeat.is_some() || env.get("WATCHDOG_USEC").is_some();
         let proofs = wanted.then_some(proofs);
-        settings.voice = Voice { courier: Some(courier.handle()), redactor, proofs, live };
+        settings.notifier = Notifier { courier: Some(courier.handle()), redactor, proofs, live };
         supervisor.ready();
         Self { courier, supervisor, tasks }
     }

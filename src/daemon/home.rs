@@ -4,7 +4,7 @@
 use super::presence::{Presence, PresenceError};
 use super::router::CommandRouter;
 use crate::clock;
-use crate::escalate::{DeliveryState, EscalateError, Outbox, Proof, Record, State, Voice};
+use crate::escalate::{DeliveryState, EscalateError, Notifier, Outbox, Proof, Record, State};
 use crate::live::Happening;
 use crate::model::{Cause, Digest, Escalation, Key, RuleId, Severity, Timestamp};
 use crate::repository::StateDir;
@@ -55,7 +55,7 @@ pub struct Home(Arc<Shared>);
 
 struct Shared {
     state_dir: StateDir,
-    voice: Voice,
+    notifier: Notifier,
     inner: Mutex<Inner>,
     /// Counts how often our folder was removed under us.
     lost: watch::Sender<u64>,
@@ -90,7 +90,7 @@ enum Notice {
 }
 
 impl Home {
-    pub fn open(state_dir: &StateDir, voice: &Voice) -> Result<Self, PresenceError> {
+    pub fn open(state_dir: &StateDir, notifier: &Notifier) -> Result<Self, PresenceError> {
         let now = clock::wall();
         let presence = Presence::take(state_dir, now)?;
         let outbox = presence.folder().join("outbox");
@@ -102,10 +102,10 @@ impl Home {
         }
         let shared = Shared {
             state_dir: state_dir.clone(),
-            voice: voice.clone(),
+            notifier: notifier.clone(),
             inner: Mutex::new(Inner { presence, touched: now, frozen: BTreeMap::new(), left_open }),
             lost: watch::channel(0).0,
-            proof: voice.proofs.as_ref().map(|proofs| proofs.promise()),
+            proof: notifier.proofs.as_ref().map(|proofs| proofs.promise()),
             router: CommandRouter::default(),
         };
         let home = Self(Arc::new(shared));
@@ -116,7 +116,7 @@ impl Home {
             }
             Err(error) => tracing::error!(%error, "the daemon's own outbox cannot be used"),
         }
-        if let Some(courier) = &home.0.voice.courier {
+        if let Some(courier) = &home.0.notifier.courier {
             courier.watch(outbox);
         }
         home.0.write_list(&home.lock());
@@ -149,7 +149,7 @@ impl Home {
         let outbox = self.0.outbox(&folder, Path::new("all repositories"))?;
         let key = Key::new(format!("report-{}", at.timestamp_millis()));
         outbox.report(report, &key, at)?;
-        self.0.voice.nudge();
+        self.0.notifier.nudge();
         Ok(())
     }
 
@@ -169,7 +169,7 @@ impl Home {
         if let Err(error) = raised {
             tracing::error!(error = %crate::apply::chain(&error), "the owner cannot be told");
         }
-        self.0.voice.nudge();
+        self.0.notifier.nudge();
     }
 
     /// A cause of [`Self::raise`] is over.
@@ -181,7 +181,7 @@ impl Home {
         if let Err(error) = outbox.and_then(|outbox| outbox.resolve(cause, &key, now)) {
             tracing::warn!(error = %crate::apply::chain(&error), "a notice stays open");
         }
-        self.0.voice.nudge();
+        self.0.notifier.nudge();
     }
 
     /// Lists and tells that nothing happens in this repository.
@@ -195,7 +195,7 @@ impl Home {
         }
         let (path, cause, resolve) = (root.to_owned(), cause.to_owned(), resolve.to_owned());
         let frozen = Frozen { path, by, cause, resolve, since: now };
-        let notice = Notice::Untold(self.0.voice.proofs.as_ref().map(|proofs| proofs.promise()));
+        let notice = Notice::Untold(self.0.notifier.proofs.as_ref().map(|proofs| proofs.promise()));
         inner.frozen.insert(root.to_owned(), Listed { frozen, notice });
         self.0.write_list(&inner);
         self.0.tell(&mut inner);
@@ -251,10 +251,10 @@ impl Shared {
             }
         }
         for listed in inner.frozen.values_mut() {
-            let promise = self.voice.proofs.as_ref().map(|proofs| proofs.promise());
+            let promise = self.notifier.proofs.as_ref().map(|proofs| proofs.promise());
             listed.notice = Notice::Untold(promise);
         }
-        if let Some(courier) = &self.voice.courier {
+        if let Some(courier) = &self.notifier.courier {
             let outbox = inner.presence.folder().join("outbox");
             courier.forget(outbox.clone());
             courier.watch(outbox);
@@ -278,7 +278,7 @@ impl Shared {
                     *notice = Notice::Sent { id, _proof: proof.take() };
                     told = true;
                     let happened = || Happening::Told(Box::new(escalation(frozen)));
-                    self.voice.live.send(&frozen.path, happened);
+                    self.notifier.live.send(&frozen.path, happened);
                 }
                 Err(error) => tracing::error!(
                     repo = %frozen.path.display(), error = %crate::apply::chain(&error),
@@ -287,14 +287,14 @@ impl Shared {
             }
         }
         if told {
-            self.voice.nudge();
+            self.notifier.nudge();
         }
     }
 
     /// A notice that reached the owner lets the heartbeat go on (DM-18).
     fn note_deliveries(&self, inner: &mut Inner) {
         let on_its_way = |listed: &Listed| matches!(listed.notice, Notice::Sent { .. });
-        if self.voice.proofs.is_none() || !inner.frozen.values().any(on_its_way) {
+        if self.notifier.proofs.is_none() || !inner.frozen.values().any(on_its_way) {
             return;
         }
         let records = Outbox::list(&inner.presence.folder().join("outbox"));
@@ -324,15 +324,15 @@ impl Shared {
             if let Err(error) = done {
                 tracing::warn!(error = %crate::apply::chain(&error), "a notice stays open");
             }
-            self.voice.live.send(root, || Happening::Resolved { subject: cause });
+            self.notifier.live.send(root, || Happening::Resolved { subject: cause });
         }
-        self.voice.nudge();
+        self.notifier.nudge();
     }
 
     fn outbox(&self, folder: &Path, root: &Path) -> Result<Outbox, EscalateError> {
         let repo_key = digest(&root.display().to_string());
         let outbox = Outbox::open(folder.join("outbox"), &repo_key, root)?;
-        Ok(outbox.redacting(self.voice.redactor.clone()))
+        Ok(outbox.redacting(self.notifier.redactor.clone()))
     }
 
     fn write_list(&self, inner: &Inner) {

@@ -12,7 +12,7 @@ use crate::model::{Cause, Key, RuleId, Verb};
 use crate::repository::{Places, Repository, RepositoryError};
 use crate::watch::Watcher;
 use crate::workspace::{
-    Left, OpenError, Outside, RepoStatus, Request, Settings, Stranger, Until, Workspace,
+    Left, OpenError, Outside, RepoStatus, Request, Settings, UnknownRepoPolicy, Until, Workspace,
     WorkspaceError,
 };
 use std::path::{Path, PathBuf};
@@ -171,13 +171,13 @@ impl Keeper {
             return Err(KeepError::Missing { path: self.root.clone() });
         }
         let _place = self.descriptors.take()?;
-        let mut stranger = Stranger::Wait;
+        let mut stranger = UnknownRepoPolicy::Wait;
         let mut left_over: Option<Request> = None;
         let mut patience = BUSY_MAX;
         // Kept when the repository is opened again: a command that waits for the new settings is not lost.
         let (sender, mut requests) = mpsc::channel(16);
         loop {
-            let proofs = self.settings.borrow().voice.proofs.clone();
+            let proofs = self.settings.borrow().notifier.proofs.clone();
             // An opening that hangs silences the heartbeat, too.
             let promise = proofs.as_ref().map(|proofs| proofs.promise());
             let mut workspace = self.open(stranger, patience).await?;
@@ -201,7 +201,7 @@ impl Keeper {
                 Ok(()) = lost.changed() => {
                     let settings = self.settings.borrow();
                     // What the courier knows of an outbox that is gone must not outlive it.
-                    if let Some(courier) = &settings.voice.courier {
+                    if let Some(courier) = &settings.notifier.courier {
                         courier.forget(workspace.places().outbox());
                     }
                     let path = settings.state_dir.path().to_owned();
@@ -213,15 +213,15 @@ impl Keeper {
                 Left::Stopped | Left::Quiet => return Ok(()),
                 Left::Forgotten => {
                     tracing::info!(repo = %self.root.display(), "forgotten");
-                    if let Some(courier) = &self.settings.borrow().voice.courier {
+                    if let Some(courier) = &self.settings.borrow().notifier.courier {
                         courier.forget(workspace.places().outbox());
                     }
                     return Ok(());
                 }
-                Left::Reload => stranger = Stranger::Wait,
+                Left::Reload => stranger = UnknownRepoPolicy::Wait,
                 Left::Reopen(request) => {
                     left_over = Some(request);
-                    stranger = Stranger::Adopt;
+                    stranger = UnknownRepoPolicy::Adopt;
                 }
             }
         }
@@ -255,7 +255,7 @@ impl Keeper {
 
     async fn open(
         &mut self,
-        stranger: Stranger,
+        stranger: UnknownRepoPolicy,
         patience: Duration,
     ) -> Result<Workspace, OpenError> {
         let began = Instant::now();

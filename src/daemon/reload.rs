@@ -175,7 +175,7 @@ impl Source {
         let changed = *current.config != config || current.problem.is_some();
         tracing::info!(changed, "configuration read again");
         current.capacity.set_limits(limits(&config));
-        current.voice.reload(&config, &self.env);
+        current.notifier.reload(&config, &self.env);
         current.config = Arc::new(config);
         current.problem = None;
         changed

@@ -137,7 +137,7 @@ fn lines(digest: &Digest) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::config::{Env, TimeOfDay};
-    use crate::escalate::{Outbox, State, Voice};
+    use crate::escalate::{Notifier, Outbox, State};
 
     // covers: OP-09
     #[test]
@@ -145,7 +145,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let state_dir =
             StateDir::resolve(&Env::from_iter([("AGENCY_STATE_DIR", dir.path())])).unwrap();
-        let home = Home::open(&state_dir, &Voice::default()).unwrap();
+        let home = Home::open(&state_dir, &Notifier::default()).unwrap();
         let mut config = Config::default();
         let reports = || {
             Outbox::list(&home.folder().join("outbox"))

@@ -4,7 +4,7 @@
 //! touches no file; so a slow channel never blocks another, and whoever drops the courier at any moment loses
 //! nothing: what was under way is sent again under the same id. What is due is decided in `plan`, not here.
 
-mod shelf;
+mod queue;
 
 use super::channels::Channels;
 use super::outbox::Outbox;
@@ -12,7 +12,7 @@ use super::pace::Outcome;
 use super::send::ATTEMPT_LIMIT;
 use super::unwritten::Unwritten;
 use crate::model::Timestamp;
-use shelf::{Place, Shelf};
+use queue::{OutboxQueue, ParcelPlace};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct Courier {
     clock: Clock,
     orders: mpsc::UnboundedReceiver<Order>,
     nudged: Arc<Notify>,
-    shelves: BTreeMap<PathBuf, Shelf>,
+    shelves: BTreeMap<PathBuf, OutboxQueue>,
     /// Outboxes that wait for a channel: while there is none, nothing of them is kept or looked at.
     shut: BTreeMap<PathBuf, Unwritten>,
     attempts: JoinSet<Outcome>,
@@ -52,7 +52,7 @@ pub struct Courier {
 struct Job {
     channel: String,
     dir: PathBuf,
-    place: Place,
+    place: ParcelPlace,
 }
 
 enum Order {
@@ -206,7 +206,7 @@ impl Courier {
             }
             Order::Reload(channels) => {
                 self.channels = *channels;
-                self.shelves.values_mut().for_each(|shelf| shelf.meet(&self.channels, now));
+                self.shelves.values_mut().for_each(|queue| queue.meet(&self.channels, now));
                 if !self.channels.list.is_empty() {
                     let shut = std::mem::take(&mut self.shut);
                     shut.into_iter().for_each(|(dir, unwritten)| self.open(dir, unwritten, now));
@@ -233,8 +233,8 @@ impl Courier {
 
     /// Without channels too: what was on its way when there were some must be written off.
     fn open(&mut self, dir: PathBuf, unwritten: Unwritten, now: Timestamp) {
-        if let Some(shelf) = self.shelves.get_mut(&dir) {
-            shelf.share(unwritten);
+        if let Some(queue) = self.shelves.get_mut(&dir) {
+            queue.share(unwritten);
             return;
         }
         if let Some(known) = self.shut.get_mut(&dir) {
@@ -242,18 +242,18 @@ impl Courier {
             *known = unwritten;
             return;
         }
-        let shelf = Shelf::open(dir.clone(), unwritten.clone(), &self.channels, now);
-        if self.channels.list.is_empty() && shelf.is_saved() {
+        let queue = OutboxQueue::open(dir.clone(), unwritten.clone(), &self.channels, now);
+        if self.channels.list.is_empty() && queue.is_saved() {
             self.shut.insert(dir, unwritten);
         } else {
-            self.shelves.insert(dir, shelf);
+            self.shelves.insert(dir, queue);
         }
     }
 
     fn refresh(&mut self) {
         let now = Instant::now();
         if now >= self.refresh_at {
-            self.shelves.values_mut().for_each(Shelf::refresh);
+            self.shelves.values_mut().for_each(OutboxQueue::refresh);
             self.refreshed = Instant::now();
             self.refresh_at = self.refreshed + RESCAN;
         }
@@ -263,8 +263,8 @@ impl Courier {
     fn dispatch(&mut self) -> Instant {
         let now = (self.clock)();
         let mut wakes: Vec<Timestamp> = Vec::new();
-        for shelf in self.shelves.values_mut() {
-            wakes.extend(shelf.plan(&self.channels, now));
+        for queue in self.shelves.values_mut() {
+            wakes.extend(queue.plan(&self.channels, now));
         }
         for channel in self.channels.list.clone() {
             if !self.under_way.values().any(|job| job.channel == channel.name) {
@@ -281,16 +281,16 @@ impl Courier {
     fn start_next(&mut self, channel: &str, now: Timestamp) -> Option<Timestamp> {
         let quiet = self.channels.get(channel)?.quiet;
         let backoff = self.channels.pace.backoff;
-        let next = |(dir, shelf): (&PathBuf, &Shelf)| {
-            Some((shelf.next(channel, quiet, backoff, now)?, dir.clone()))
+        let next = |(dir, queue): (&PathBuf, &OutboxQueue)| {
+            Some((queue.next(channel, quiet, backoff, now)?, dir.clone()))
         };
         let (ready, dir) =
             self.shelves.iter().filter_map(next).min_by(|(a, _), (b, _)| a.cmp(b))?;
         if ready.at > now {
             return Some(ready.at);
         }
-        let shelf = self.shelves.get_mut(&dir)?;
-        let outgoing = shelf.start(&ready.place, &self.channels, now);
+        let queue = self.shelves.get_mut(&dir)?;
+        let outgoing = queue.start(&ready.place, &self.channels, now);
         let sender = Arc::clone(self.channels.get(channel)?);
         let attempt = self.attempts.spawn(async move { sender.send(&outgoing).await });
         let job = Job { channel: channel.to_owned(), dir, place: ready.place };
@@ -305,8 +305,8 @@ impl Courier {
         };
         let Some(job) = self.under_way.remove(&id) else { return };
         let now = (self.clock)();
-        if let Some(shelf) = self.shelves.get_mut(&job.dir) {
-            shelf.finish(&job.place, outcome, &self.channels, now);
+        if let Some(queue) = self.shelves.get_mut(&job.dir) {
+            queue.finish(&job.place, outcome, &self.channels, now);
         }
     }
 }

@@ -7,12 +7,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-pub struct Supervisor {
+pub struct SystemdNotifier {
     socket: Option<(UnixDatagram, SocketAddr)>,
     watchdog: Option<Duration>,
 }
 
-impl Supervisor {
+impl SystemdNotifier {
     pub fn of(env: &Env) -> Self {
         let socket = env.get("NOTIFY_SOCKET").and_then(|name| {
             let socket = UnixDatagram::unbound().ok()?;
@@ -103,7 +103,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (socket, path) = listener(&dir);
         let env = Env::from_iter([("NOTIFY_SOCKET", path.as_str()), ("WATCHDOG_USEC", "20000")]);
-        let (supervisor, proofs) = (Supervisor::of(&env), Proofs::default());
+        let (supervisor, proofs) = (SystemdNotifier::of(&env), Proofs::default());
         supervisor.ready();
         assert_eq!(heard(&socket), "READY=1\n");
 
@@ -127,6 +127,6 @@ mod tests {
         let env = |pid: &str| Env::from_iter([("WATCHDOG_USEC", "1000000"), ("WATCHDOG_PID", pid)]);
         assert_eq!(watchdog(&env("7"), 7), Some(Duration::from_secs(1)));
         assert_eq!(watchdog(&env("8"), 7), None);
-        assert!(Supervisor::of(&Env::default()).socket.is_none());
+        assert!(SystemdNotifier::of(&Env::default()).socket.is_none());
     }
 }

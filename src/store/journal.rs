@@ -10,10 +10,10 @@
 mod anchor;
 mod distrust;
 mod line;
+mod preallocation;
 mod read;
 mod repair;
 mod retain;
-mod room;
 mod segment;
 
 pub use anchor::Head;
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::model::Timestamp;
 use chrono::TimeDelta;
-use room::Room;
+use preallocation::Preallocation;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::{
     fmt::Display,
@@ -73,7 +73,7 @@ pub struct Journal {
     file: File,
     /// Where the last line ends.
     size: u64,
-    room: Room,
+    room: Preallocation,
     /// Of that, what it begins with: the snapshot.
     first: u64,
     head: Head,
@@ -108,7 +108,7 @@ impl Journal {
             .inspect_err(|_| distrust::note(dir))
             .map_err(StoreError::io("sync", &path))?;
         sync_dir(dir)?;
-        let room = Room::of(&file).map_err(StoreError::io("look at", &path))?;
+        let room = Preallocation::of(&file).map_err(StoreError::io("look at", &path))?;
         let journal = Self {
             dir: dir.to_owned(),
             pins: pins.to_owned(),
@@ -197,7 +197,7 @@ impl Journal {
             self.distrust();
         }
         self.file = begun?;
-        self.room = Room::default();
+        self.room = Preallocation::default();
         self.segment += 1;
         self.size = text.len() as u64;
         self.first = self.size;

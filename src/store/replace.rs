@@ -1,7 +1,7 @@
 //! Files written whole or not at all. What lay there and was not expected is kept; nothing here decides what to write.
 
 use super::{
-    Quarantine, SEEN_MAX, Shelf, StoreError, Unsynced, blank,
+    Quarantine, SEEN_MAX, StoreError, TakeTarget, Unsynced, blank,
     quarantine::{Label, Share},
     rename::{Exchanged, Moved, Renames, to_ours},
     spot::{Found, Kind, Spot, make_dir, parent, safe_name, sync_dir},
@@ -82,7 +82,7 @@ pub fn replace(
     path: &RelPath,
     bytes: &[u8],
     seen: Option<&Digest>,
-    shelf: Shelf<'_>,
+    shelf: TakeTarget<'_>,
     key: &Key,
     unsynced: &mut Unsynced,
 ) -> Result<Replaced, StoreError> {
@@ -134,7 +134,7 @@ impl<'a> Replacement<'a> {
         path: &'a RelPath,
         bytes: &'a [u8],
         seen: Option<&'a Digest>,
-        shelf: Shelf<'a>,
+        shelf: TakeTarget<'a>,
         key: &'a Key,
     ) -> Result<Self, StoreError> {
         make_dir(shelf.aside)?;

@@ -22,7 +22,7 @@ pub enum Taken {
 
 /// Where a file goes that is taken away or replaced.
 #[derive(Clone, Copy, Debug)]
-pub struct Shelf<'a> {
+pub struct TakeTarget<'a> {
     /// On the file system of the repository: where it is looked at first.
     pub aside: &'a Path,
     /// Where it stays.
@@ -36,12 +36,12 @@ pub fn take(
     root: &Path,
     path: &RelPath,
     seen: Option<&Digest>,
-    shelf: Shelf<'_>,
+    shelf: TakeTarget<'_>,
     key: &Key,
     why: &str,
     unsynced: &mut Unsynced,
 ) -> Result<Taken, StoreError> {
-    let Shelf { aside, quarantine } = shelf;
+    let TakeTarget { aside, quarantine } = shelf;
     Taking { root, path, seen, aside, quarantine, key, why }.run(unsynced)
 }
 

@@ -2,7 +2,7 @@
 //! It lists nothing.
 
 use super::hub::{Hub, HubError};
-use super::inbox::{Inbox, Place};
+use super::inbox::{Inbox, WatchedFolder};
 use super::plan::is_within;
 use super::scan::FolderId;
 use std::collections::{BTreeSet, HashMap};
@@ -27,7 +27,7 @@ impl Folders {
     pub(super) fn enter(&mut self, root: &Path, folder: &str, id: FolderId, rewatch: bool) {
         if rewatch || self.tree.get(folder).is_none_or(|(known, _)| *known != id) {
             let path = if folder.is_empty() { root.to_owned() } else { root.join(folder) };
-            if self.subscribe(&path, &Place::Tree(folder.to_owned())) {
+            if self.subscribe(&path, &WatchedFolder::Tree(folder.to_owned())) {
                 self.tree.insert(folder.to_owned(), (id, path));
             }
         }
@@ -35,7 +35,7 @@ impl Folders {
 
     pub(super) fn enter_extra(&mut self, number: usize, path: &Path, id: FolderId, rewatch: bool) {
         let known = self.extra.get(&number).is_some_and(|(known, _)| *known == id);
-        if (rewatch || !known) && self.subscribe(path, &Place::Extra(number)) {
+        if (rewatch || !known) && self.subscribe(path, &WatchedFolder::Extra(number)) {
             self.extra.insert(number, (id, path.to_owned()));
         }
     }
@@ -61,7 +61,7 @@ impl Folders {
         self.trouble.as_ref()
     }
 
-    fn subscribe(&mut self, path: &Path, place: &Place) -> bool {
+    fn subscribe(&mut self, path: &Path, place: &WatchedFolder) -> bool {
         let Some(hub) = self.hub.as_ref().filter(|_| self.trouble.is_none()) else { return false };
         match hub.subscribe(path, place, &self.inbox) {
             Ok(()) => true,

@@ -1,7 +1,7 @@
 //! The one file watcher of the process, shared by all roots: who watches which folder, and whom an event concerns.
 //! It watches folders only, one by one, and judges nothing.
 
-use super::inbox::{Inbox, Place};
+use super::inbox::{Inbox, WatchedFolder};
 use notify::{ErrorKind, Event, EventHandler, RecursiveMode};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub(super) struct Hub {
 }
 
 struct Subscriber {
-    place: Place,
+    place: WatchedFolder,
     inbox: Arc<Inbox>,
 }
 
@@ -36,15 +36,15 @@ pub(super) struct Registry {
 }
 
 /// Lives in the watcher's thread. When that thread dies, so does this, and every root is told.
-pub(super) struct Ears(pub(super) Arc<Registry>);
+pub(super) struct EventForwarder(pub(super) Arc<Registry>);
 
-impl EventHandler for Ears {
+impl EventHandler for EventForwarder {
     fn handle_event(&mut self, event: notify::Result<Event>) {
         self.0.hear(event);
     }
 }
 
-impl Drop for Ears {
+impl Drop for EventForwarder {
     fn drop(&mut self) {
         let reason = "the file watcher ended";
         self.0.ended.store(true, Ordering::SeqCst);
@@ -57,7 +57,7 @@ impl Drop for Ears {
 impl Hub {
     pub(super) fn start() -> notify::Result<Self> {
         let registry = Arc::new(Registry::default());
-        let backend = notify::recommended_watcher(Ears(Arc::clone(&registry)))?;
+        let backend = notify::recommended_watcher(EventForwarder(Arc::clone(&registry)))?;
         Ok(Self::with(Box::new(backend), registry))
     }
 
@@ -69,7 +69,7 @@ impl Hub {
     pub(super) fn subscribe(
         &self,
         folder: &Path,
-        place: &Place,
+        place: &WatchedFolder,
         inbox: &Arc<Inbox>,
     ) -> Result<(), HubError> {
         let mut backend = self.backend.lock().unwrap_or_else(PoisonError::into_inner);
@@ -170,7 +170,7 @@ impl Registry {
         }
     }
 
-    fn add(&self, folder: &Path, place: &Place, inbox: &Arc<Inbox>) {
+    fn add(&self, folder: &Path, place: &WatchedFolder, inbox: &Arc<Inbox>) {
         let mut folders = self.lock();
         // Mostly one, so there is no room for more at first.
         let one = || Vec::with_capacity(1);

@@ -16,7 +16,7 @@ const MOST_PATHS: usize = 10_000;
 
 /// Which of a root's watched folders an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum WatchedFolder {
     /// A folder of the tree, below the root.
     Tree(String),
     /// One of the folders outside the tree, by its number.
@@ -68,17 +68,19 @@ impl Inbox {
     }
 
     /// An event in a watched folder: `name` is what it is about, `None` the folder itself.
-    pub(super) fn hear(&self, place: &Place, name: Option<&str>, kind: EventKind) {
+    pub(super) fn hear(&self, place: &WatchedFolder, name: Option<&str>, kind: EventKind) {
         match (place, name) {
-            (Place::Extra(_), Some(name)) if canary::is_named(name) => {
+            (WatchedFolder::Extra(_), Some(name)) if canary::is_named(name) => {
                 self.tell(|dirty| dirty.canary = true);
             }
-            (Place::Extra(_), _) if is_change(kind) => self.tell(|dirty| dirty.checkout = true),
-            (Place::Tree(folder), Some(name)) => self.hear_path(join(folder, name), kind),
-            (Place::Tree(folder), None) if may_move_folder(kind) => {
+            (WatchedFolder::Extra(_), _) if is_change(kind) => {
+                self.tell(|dirty| dirty.checkout = true)
+            }
+            (WatchedFolder::Tree(folder), Some(name)) => self.hear_path(join(folder, name), kind),
+            (WatchedFolder::Tree(folder), None) if may_move_folder(kind) => {
                 self.tell(|dirty| dirty.add_folder(folder.clone()));
             }
-            (Place::Extra(_) | Place::Tree(_), _) => {}
+            (WatchedFolder::Extra(_) | WatchedFolder::Tree(_), _) => {}
         }
     }
 
@@ -173,8 +175,8 @@ mod tests {
         Inbox::new(Arc::new(Plan::new(Interest { files: Vec::new(), trees: vec![tree] })))
     }
 
-    fn tree() -> Place {
-        Place::Tree("in".to_owned())
+    fn tree() -> WatchedFolder {
+        WatchedFolder::Tree("in".to_owned())
     }
 
     #[test]
@@ -198,16 +200,16 @@ mod tests {
         let inbox = inbox();
         inbox.hear(&tree(), Some("x.txt"), WRITE);
         inbox.hear(&tree(), Some("x.md"), EventKind::Access(AccessKind::Open(AccessMode::Any)));
-        inbox.hear(&Place::Tree(String::new()), Some("src"), MKDIR);
+        inbox.hear(&WatchedFolder::Tree(String::new()), Some("src"), MKDIR);
         assert_eq!(inbox.take(), Dirty::default());
     }
 
     #[test]
     fn the_canary_is_not_a_change_of_the_checkout() {
         let inbox = inbox();
-        inbox.hear(&Place::Extra(0), Some(canary::NAME), CLOSE);
+        inbox.hear(&WatchedFolder::Extra(0), Some(canary::NAME), CLOSE);
         assert_eq!(inbox.take(), Dirty { canary: true, ..Dirty::default() });
-        inbox.hear(&Place::Extra(0), Some("HEAD"), CLOSE);
+        inbox.hear(&WatchedFolder::Extra(0), Some("HEAD"), CLOSE);
         assert_eq!(inbox.take(), Dirty { checkout: true, ..Dirty::default() });
     }
 

@@ -12,11 +12,11 @@ const COARSEST: chrono::TimeDelta = chrono::TimeDelta::seconds(2);
 
 #[derive(Default)]
 pub(super) struct Known {
-    entries: HashMap<RelPath, Entry>,
+    entries: HashMap<RelPath, KnownFile>,
 }
 
 /// Most files that are asked for by name are absent, so the other kind is boxed.
-enum Entry {
+enum KnownFile {
     /// Delivered as absent.
     Absent,
     Met(Box<Met>),
@@ -51,8 +51,10 @@ impl Known {
     pub(super) fn is_news(&self, path: &RelPath, stamp: Option<Stamp>) -> bool {
         match self.entries.get(path) {
             None => true,
-            Some(Entry::Absent) => stamp.is_some(),
-            Some(Entry::Met(met)) => met.stamp != stamp || !met.proven || met.delivered.is_none(),
+            Some(KnownFile::Absent) => stamp.is_some(),
+            Some(KnownFile::Met(met)) => {
+                met.stamp != stamp || !met.proven || met.delivered.is_none()
+            }
         }
     }
 
@@ -68,9 +70,10 @@ impl Known {
     pub(super) fn forget(&mut self, path: &RelPath) {
         match self.entries.get_mut(path) {
             None => {}
-            Some(Entry::Met(met)) => met.delivered = None,
+            Some(KnownFile::Met(met)) => met.delivered = None,
             Some(absent) => {
-                *absent = Entry::Met(Box::new(Met { stamp: None, proven: true, delivered: None }));
+                *absent =
+                    KnownFile::Met(Box::new(Met { stamp: None, proven: true, delivered: None }));
             }
         }
     }
@@ -88,19 +91,19 @@ impl Known {
         if absent && old.is_none() && !named {
             return None;
         }
-        let before = old.and_then(Entry::delivered);
+        let before = old.and_then(KnownFile::delivered);
         let state = keep_first_seen(reading.state, before.as_ref());
         let delivered = Delivered::of(&state, reading.stamp);
         let news = before.as_ref() != Some(&delivered);
         if named || !absent {
             let proven = reading.stamp.is_none_or(|stamp| is_proven(stamp, now));
-            self.entries.insert(path.clone(), Entry::of(reading.stamp, proven, delivered));
+            self.entries.insert(path.clone(), KnownFile::of(reading.stamp, proven, delivered));
         }
         news.then_some(FileSeen { path, state })
     }
 }
 
-impl Entry {
+impl KnownFile {
     fn of(stamp: Option<Stamp>, proven: bool, delivered: Delivered) -> Self {
         match delivered {
             Delivered::Absent if stamp.is_none() && proven => Self::Absent,

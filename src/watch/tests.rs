@@ -1,6 +1,6 @@
 //! Real files, written in every way that writers use, seen with events and without.
 
-use super::hub::{Ears, Registry};
+use super::hub::{EventForwarder, Registry};
 use super::*;
 use crate::model::{FileState, Shape, WatchedFile, WatchedTree};
 use notify::{Event, EventKind, RecursiveMode};
@@ -599,7 +599,7 @@ async fn when_the_watcher_dies_its_roots_are_polled_and_say_so() {
     let (_place, root, _) = prepared();
     let (watcher, registry) = broken(Broken::Silent, quick(Mode::Events));
     let mut seat = Seat::ready(&watcher, &root).await;
-    drop(Ears(registry));
+    drop(EventForwarder(registry));
     seat.until("word of it", |seat| !seat.degraded.is_empty()).await;
     assert!(seat.degraded[0].contains("ended"), "{:?}", seat.degraded);
     write(&root, "flag.json", "2");

@@ -149,7 +149,7 @@ impl Workspace {
     /// same ends again and does the rest.
     async fn hear_of_ends(&mut self) {
         const PATIENCE: Duration = Duration::from_secs(2);
-        let held = self.hands.executor.adopt().unwrap_or_default();
+        let held = self.runner.executor.adopt().unwrap_or_default();
         let mut left = held.iter().filter(|held| held.state == HeldState::Ended).count();
         while left > 0 {
             match timeout(PATIENCE, self.run_events.recv()).await {
@@ -233,9 +233,9 @@ impl Workspace {
     /// The owner has seen it; it is repeated only as a reminder.
     fn acknowledge(&self, command: &Command) -> Answer {
         let id = command.arg("id").unwrap_or_default();
-        match self.hands.outbox.acknowledge(id) {
+        match self.runner.outbox.acknowledge(id) {
             Ok(()) => {
-                self.hands.voice.nudge();
+                self.runner.notifier.nudge();
                 Answer { accepted: true, text: format!("`{id}` is acknowledged") }
             }
             Err(error) => Answer { accepted: false, text: crate::apply::chain(&error) },

@@ -96,23 +96,23 @@ impl Workspace {
         }
         if let Some(before) = told.remove(name) {
             let key = Key::new(format!("thawed-{name}-{}", now.ticks.0));
-            if let Err(error) = self.hands.outbox.resolve(&cause_of(name, &before), &key, now.wall)
+            if let Err(error) = self.runner.outbox.resolve(&cause_of(name, &before), &key, now.wall)
             {
                 tracing::warn!(%error, "a notice stays open");
             }
-            self.hands.voice.nudge();
+            self.runner.notifier.nudge();
         }
         let Some(cause) = frozen else { return };
         let resolve = condition.resolve.as_deref().unwrap_or_default();
         if !self.is_told_by_itself(name, cause) {
             let key = Key::new(format!("frozen-{name}-{}", now.ticks.0));
             let escalation = escalation(name, cause, resolve);
-            if let Err(error) = self.hands.outbox.raise(&escalation, &key, now.wall) {
+            if let Err(error) = self.runner.outbox.raise(&escalation, &key, now.wall) {
                 tracing::error!(%error, protocol = name, "the owner cannot be told yet that it is frozen");
                 return;
             }
-            self.hands.voice.nudge();
-            let (live, root) = (&self.settings.voice.live, &self.hands.places.root);
+            self.runner.notifier.nudge();
+            let (live, root) = (&self.settings.notifier.live, &self.runner.places.root);
             live.send(root, || Happening::Told(Box::new(escalation)));
         }
         told.insert(name.to_owned(), cause.clone());
@@ -128,13 +128,13 @@ impl Workspace {
                 && record.rule != RULE
                 && record.summary.contains(start)
         };
-        Outbox::list(&self.hands.places.outbox()).iter().any(same)
+        Outbox::list(&self.runner.places.outbox()).iter().any(same)
     }
 
     /// What an earlier daemon told and did not resolve.
     fn remembered_notices(&self) -> BTreeMap<String, String> {
         let open = |record: &Record| record.rule == RULE && record.state != State::Resolved;
-        let records = Outbox::list(&self.hands.places.outbox()).into_iter().filter(open);
+        let records = Outbox::list(&self.runner.places.outbox()).into_iter().filter(open);
         records.map(|record| (record.protocol, record.what)).collect()
     }
 
@@ -142,7 +142,7 @@ impl Workspace {
     pub(super) fn may_beat(&self) -> bool {
         let told = self.told_frozen.0.as_ref().filter(|told| !told.is_empty());
         let Some(told) = told else { return true };
-        let records = Outbox::list(&self.hands.places.outbox());
+        let records = Outbox::list(&self.runner.places.outbox());
         told.iter().all(|(name, cause)| {
             let about = |record: &&Record| {
                 record.protocol == *name

@@ -49,7 +49,7 @@ impl Workspace {
     fn note_use(&self, used: Used) {
         let now = clock::now().wall;
         let (capacity, day) = (&self.settings.capacity, now.date_naive());
-        let Some(passed) = capacity.note_use(&self.hands.places.id.hex(), day, used) else {
+        let Some(passed) = capacity.note_use(&self.runner.places.id.hex(), day, used) else {
             return;
         };
         let tomorrow = day.succ_opt().and_then(|day| day.and_hms_opt(0, 0, 1));
@@ -66,10 +66,10 @@ impl Workspace {
         }
         let now = clock::now().wall;
         let day = now.date_naive();
-        let today = Today::default().look(&self.hands.places.runs(), now);
+        let today = Today::default().look(&self.runner.places.runs(), now);
         let micro_usd = crate::capacity::micro_usd(today.cost_usd);
         let spent = Used { micro_usd, tokens: today.tokens };
-        self.settings.capacity.set_spent(&self.hands.places.id.hex(), day, spent);
+        self.settings.capacity.set_spent(&self.runner.places.id.hex(), day, spent);
     }
 
     /// Once a day, beside the work.
@@ -89,7 +89,7 @@ impl Workspace {
                 "old segments of the journal stay"
             ),
         }
-        let runs = self.hands.places.runs();
+        let runs = self.runner.places.runs();
         let before = now.wall - self.settings.config.limits.keep_runs;
         tokio::task::spawn_blocking(move || {
             let count = crate::run::clear(&runs, before);
@@ -101,12 +101,12 @@ impl Workspace {
 
     pub(super) fn tell(&self, escalation: Escalation) {
         let now = clock::now();
-        let escalation = crate::apply::with_journal(&escalation, &self.hands.places.journal());
+        let escalation = crate::apply::with_journal(&escalation, &self.runner.places.journal());
         let key = Key::new(format!("shell-{}", now.ticks.0));
-        if let Err(error) = self.hands.outbox.raise(&escalation, &key, now.wall) {
+        if let Err(error) = self.runner.outbox.raise(&escalation, &key, now.wall) {
             tracing::error!(%error, summary = escalation.summary, "the owner cannot be told");
         }
-        self.hands.voice.nudge();
+        self.runner.notifier.nudge();
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the owner hears of acts of other processes on our own files: a replaced control socket (SE-10), a forged record of a run
 //! (SE-09), a journal or folder of ours that was removed or replaced.
 
-use super::{News, Workspace, WorkspaceError};
+use super::{BackgroundEvent, Workspace, WorkspaceError};
 use crate::clock;
 use crate::control::OnReplaced;
 use crate::model::{Cause, Escalation, RuleId, Severity};
@@ -19,7 +19,7 @@ impl Workspace {
         if !self.repository.is_ours() {
             return Err(WorkspaceError::LockLost);
         }
-        let places = &self.hands.places;
+        let places = &self.runner.places;
         if !self.journal.is_current() {
             return Err(WorkspaceError::StateReplaced { path: places.journal() });
         }
@@ -36,18 +36,18 @@ impl Workspace {
     }
 
     pub(crate) fn on_socket_replaced(&self) -> OnReplaced {
-        let (news, path) = (self.news.0.clone(), self.hands.places.control_sock());
+        let (background, path) = (self.background.0.clone(), self.runner.places.control_sock());
         Box::new(move |found| {
             let told = replaced(&path.display().to_string(), found);
             // A workspace that closes makes its socket again when it is opened.
-            drop(news.send(Box::new(News::Tell(told))));
+            drop(background.send(Box::new(BackgroundEvent::Tell(told))));
         })
     }
 }
 
-pub(super) fn on_forged(news: UnboundedSender<Box<News>>) -> OnForged {
+pub(super) fn on_forged(background: UnboundedSender<Box<BackgroundEvent>>) -> OnForged {
     Arc::new(move |run, found| {
-        drop(news.send(Box::new(News::Tell(forged(run.as_str(), found)))));
+        drop(background.send(Box::new(BackgroundEvent::Tell(forged(run.as_str(), found)))));
     })
 }
 

@@ -28,7 +28,7 @@ impl Workspace {
             Sighting::Rescanned => {
                 self.check_own_files()?;
                 self.proving = true;
-                self.hands.outbox.flush();
+                self.runner.outbox.flush();
                 // A disk that is full or gone is found at the next look at the latest.
                 self.written_status = None;
                 self.look_at_checkout().await;
@@ -48,7 +48,7 @@ impl Workspace {
         let limit = limit_of(&seen, &interest);
         let now = clock::now();
         let current =
-            read::read(&self.hands.places.root, &seen.path, limit, now).map(|now| now.state);
+            read::read(&self.runner.places.root, &seen.path, limit, now).map(|now| now.state);
         if current.is_ok_and(|current| same(&current, &seen.state)) {
             self.absorb_file(seen);
             self.note_interest(&interest);
@@ -82,12 +82,12 @@ impl Workspace {
         let now = clock::now();
         let interest = self.interest();
         let in_trees = match trees {
-            Trees::Now => self.survey.changed(&self.hands.places.root, &interest, now),
+            Trees::Now => self.survey.changed(&self.runner.places.root, &interest, now),
             Trees::Later => Vec::new(),
         };
         let in_trees = in_trees.into_iter().map(|file| (file.path, file.shape, file.limit));
         let named = interest.files.iter().map(|file| (file.path.clone(), file.shape, file.limit));
-        let root = self.hands.places.root.clone();
+        let root = self.runner.places.root.clone();
         let tree = Tree::open(&root).ok();
         for (path, shape, limit) in named.chain(in_trees) {
             let reading = tree.as_ref().and_then(|tree| tree.read(&path, limit, now).ok());
@@ -105,7 +105,7 @@ impl Workspace {
     /// A file that a protocol wrote before this process began, and that is gone since: neither the survey nor the watcher
     /// knows that it was there.
     fn look_for_gone(&mut self) {
-        let root = self.hands.places.root.clone();
+        let root = self.runner.places.root.clone();
         let is_gone = |path: &RelPath| {
             let looked = root.join(path).symlink_metadata();
             looked.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
@@ -117,7 +117,7 @@ impl Workspace {
     }
 
     pub(super) async fn look_at_checkout(&mut self) {
-        let Some(repo) = &self.hands.git else { return };
+        let Some(repo) = &self.runner.git else { return };
         match Box::pin(repo.checkout()).await {
             Ok(checkout) => {
                 self.checkout = Some(checkout.clone());

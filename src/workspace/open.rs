@@ -5,12 +5,12 @@ use super::record::Entry;
 use super::replay::ReplayError;
 use super::settle::{Settling, Unsettled};
 use super::trust::{OWN_CONFIG, Trust};
-use super::{News, Running, Workspace, WorkspaceError};
-use crate::apply::Hands;
+use super::{BackgroundEvent, Running, Workspace, WorkspaceError};
+use crate::apply::EffectRunner;
 use crate::capacity::Capacity;
 use crate::clock;
 use crate::config::Config;
-use crate::escalate::{EscalateError, Outbox, Proofs, Voice};
+use crate::escalate::{EscalateError, Notifier, Outbox, Proofs};
 use crate::git::{GitError, Repo};
 use crate::model::{
     Cause, Digest, Effect, Escalation, FileState, Key, Outcome, RelPath, RuleId, RunEnd, RunEvent,
@@ -42,7 +42,7 @@ pub struct Settings {
     /// So is the shim that waits for the next run.
     pub spares: Spares,
     /// How the owner hears of it.
-    pub voice: Voice,
+    pub notifier: Notifier,
     /// What is wrong with the newest configuration, while an older one is in force.
     pub problem: Option<String>,
 }
@@ -74,7 +74,7 @@ impl OpenError {
 
 /// Whose a repository is that this machine does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stranger {
+pub enum UnknownRepoPolicy {
     /// It stays closed.
     Wait,
     /// The owner adopts it with this opening.
@@ -85,7 +85,7 @@ impl Workspace {
     pub async fn open(
         root: &Path,
         settings: &Settings,
-        stranger: Stranger,
+        stranger: UnknownRepoPolicy,
     ) -> Result<Self, OpenError> {
         let git = Repo::open(root).await?;
         let common = git.as_ref().map(|git| git.common_dir().to_owned());
@@ -93,9 +93,12 @@ impl Workspace {
         let (mut repository, mut origin) =
             Repository::open(root, common.as_deref(), &settings.state_dir, now)?;
         let known = matches!(origin, Origin::Known | Origin::Moved { .. });
-        let trust =
-            if stranger == Stranger::Adopt && !known { Trust::Anew } else { Trust::AsPinned };
-        if stranger == Stranger::Adopt && !matches!(origin, Origin::Moved { .. }) {
+        let trust = if stranger == UnknownRepoPolicy::Adopt && !known {
+            Trust::Anew
+        } else {
+            Trust::AsPinned
+        };
+        if stranger == UnknownRepoPolicy::Adopt && !matches!(origin, Origin::Moved { .. }) {
             repository.adopt(now)?;
             origin = Origin::Known;
         }
@@ -103,7 +106,7 @@ impl Workspace {
         let trust = if opened.is_new { Trust::Anew } else { trust };
         let (mut workspace, unsettled) = Self::assemble(repository, git, settings, opened)?;
         workspace.guard_git(trust)?;
-        if let Some(git) = &workspace.hands.git {
+        if let Some(git) = &workspace.runner.git {
             git.clear_left_lock();
         }
         workspace.close_if_foreign(&origin)?;
@@ -125,19 +128,19 @@ impl Workspace {
         let OpenedJournal { journal, opened, .. } = opened;
         let places = repository.places().clone();
         let (run_sender, run_events) = mpsc::unbounded_channel();
-        let news = mpsc::unbounded_channel();
-        let ended = news.0.clone();
+        let background = mpsc::unbounded_channel();
+        let ended = background.0.clone();
         let aside = aside_of(&places, git.as_ref());
         let (config, note) = effective_config(&places, settings);
-        let hands = Hands {
+        let runner = EffectRunner {
             executor: executor(places.runs(), settings, run_sender.clone())
-                .on_forged(super::foreign_acts::on_forged(news.0.clone())),
+                .on_forged(super::foreign_acts::on_forged(background.0.clone())),
             launcher: launcher(&places, settings, config),
-            outbox: outbox(&places, &settings.voice)?,
-            voice: settings.voice.clone(),
+            outbox: outbox(&places, &settings.notifier)?,
+            notifier: settings.notifier.clone(),
             quarantine: Quarantine::new(places.quarantine()),
             aside,
-            later: Arc::new(move |later| drop(ended.send(Box::new(News::Ended(later))))),
+            later: Arc::new(move |later| drop(ended.send(Box::new(BackgroundEvent::Ended(later))))),
             unsynced: Mutex::default(),
             git,
             trees: Default::default(),
@@ -146,7 +149,7 @@ impl Workspace {
         let mut workspace = Self {
             repository,
             settings: settings.clone(),
-            hands,
+            runner,
             journal,
             slots: Vec::new(),
             pending: VecDeque::new(),
@@ -171,13 +174,13 @@ impl Workspace {
             checkout: None,
             survey: Survey::default(),
             cleared: None,
-            proof: settings.voice.proofs.as_ref().map(Proofs::promise),
+            proof: settings.notifier.proofs.as_ref().map(Proofs::promise),
             told_frozen: Default::default(),
             programs: Default::default(),
             proving: false,
             run_sender,
             run_events,
-            news,
+            background,
             settling: Settling::default(),
             stuck: Default::default(),
             watchdog: Default::default(),
@@ -220,15 +223,15 @@ impl Workspace {
             }
         };
         let key = Key::new(format!("open-{}", Digest::of(why.as_bytes()).short()));
-        self.hands.outbox.raise(&foreign(&why), &key, clock::now().wall)?;
-        self.hands.voice.nudge();
+        self.runner.outbox.raise(&foreign(&why), &key, clock::now().wall)?;
+        self.runner.notifier.nudge();
         self.closed = Some(why);
         Ok(())
     }
 
     /// Runs that outlived the daemon are ours again; their ends come as events.
     fn adopt_runs(&mut self) -> Result<(), OpenError> {
-        for held in self.hands.executor.adopt()? {
+        for held in self.runner.executor.adopt()? {
             self.unaccounted.remove(&held.run);
             let decided = self.pending.iter().any(
                 |(_, keyed)| matches!(&keyed.effect, Effect::Spawn(spawn) if spawn.run == held.run),
@@ -238,7 +241,7 @@ impl Workspace {
                 // Its spawn is among the unfinished effects and will be submitted again.
                 HeldState::Intended if decided => {}
                 HeldState::Intended => {
-                    self.hands.executor.cancel(
+                    self.runner.executor.cancel(
                         &held.run,
                         "nobody decided it",
                         Default::default(),
@@ -274,7 +277,7 @@ impl Workspace {
 
     /// A run that is alive takes its place, whatever the limits say now.
     fn count_in(&mut self, run: RunId) {
-        let intent = self.hands.executor.folder(&run).ok().and_then(|folder| folder.intent().ok());
+        let intent = self.runner.executor.folder(&run).ok().and_then(|folder| folder.intent().ok());
         let agent = match &intent {
             Some(intent) if intent.command => None,
             Some(intent) => Some(self.agent_of(&intent.seat, &intent.role)),
@@ -290,16 +293,16 @@ impl Workspace {
     /// Watches what the protocols at work want to know.
     pub(super) fn watch(&self, watcher: &Watcher) -> RootWatch {
         let mut dirs = Vec::new();
-        if let Some(git) = &self.hands.git {
+        if let Some(git) = &self.runner.git {
             dirs.extend(git.work_dir().ok());
             dirs.push(git.git_dir().to_owned());
             dirs.push(git.common_dir().join("refs/heads"));
         }
-        watcher.watch(self.hands.places.root.clone(), self.interest(), dirs)
+        watcher.watch(self.runner.places.root.clone(), self.interest(), dirs)
     }
 
     pub fn places(&self) -> &Places {
-        &self.hands.places
+        &self.runner.places
     }
 }
 
@@ -312,7 +315,10 @@ struct OpenedJournal {
 
 /// A journal that was begun and is empty or gone is damage (DM-08). `agency adopt` keeps a damaged journal aside and begins
 /// a new one.
-fn open_journal(repository: &Repository, stranger: Stranger) -> Result<OpenedJournal, StoreError> {
+fn open_journal(
+    repository: &Repository,
+    stranger: UnknownRepoPolicy,
+) -> Result<OpenedJournal, StoreError> {
     let (dir, pins) = (repository.places().journal(), repository.places().pins());
     let opened = Journal::open(&dir, &pins).and_then(|(journal, opened)| {
         if repository.has_journal() && journal.head().n == 0 {
@@ -321,7 +327,7 @@ fn open_journal(repository: &Repository, stranger: Stranger) -> Result<OpenedJou
         Ok(OpenedJournal { journal, opened, is_new: false })
     });
     match opened {
-        Err(error) if stranger == Stranger::Adopt && error.is_damage() => {
+        Err(error) if stranger == UnknownRepoPolicy::Adopt && error.is_damage() => {
             let aside = Journal::set_aside(&dir, &pins, clock::now().wall)?;
             let (journal, mut opened) = Journal::open(&dir, &pins)?;
             let aside = aside.display();
@@ -348,15 +354,15 @@ fn executor(
 }
 
 /// Old news is cleared away; what is open stays whatever its age.
-fn outbox(places: &Places, voice: &Voice) -> Result<Outbox, EscalateError> {
+fn outbox(places: &Places, notifier: &Notifier) -> Result<Outbox, EscalateError> {
     const KEEP: chrono::TimeDelta = chrono::TimeDelta::days(90);
     let outbox = Outbox::open(places.outbox(), &places.id.short(), &places.root)?;
     outbox.mend(clock::now().wall);
     outbox.prune(clock::now().wall - KEEP);
-    if let Some(courier) = &voice.courier {
+    if let Some(courier) = &notifier.courier {
         courier.watch_outbox(&outbox);
     }
-    Ok(outbox.redacting(voice.redactor.clone()))
+    Ok(outbox.redacting(notifier.redactor.clone()))
 }
 
 fn launcher(places: &Places, settings: &Settings, config: Arc<Config>) -> Launcher {

@@ -57,11 +57,11 @@ impl Workspace {
     /// Before a run: what these files are.
     pub(super) fn owner_tools(&self, tree: &TreeRef) -> Seen {
         let dir = match tree {
-            TreeRef::Main => self.hands.places.root.clone(),
-            TreeRef::Worktree(name) => self.hands.places.worktrees().join(name),
+            TreeRef::Main => self.runner.places.root.clone(),
+            TreeRef::Worktree(name) => self.runner.places.worktrees().join(name),
         };
         let home = self.settings.env.iter().find(|(name, _)| name == "HOME");
-        let git = self.hands.git.as_ref().map(|git| git.common_dir().to_owned());
+        let git = self.runner.git.as_ref().map(|git| git.common_dir().to_owned());
         look(home.map(|(_, home)| Path::new(home)), git.as_deref(), &dir)
     }
 
@@ -78,7 +78,7 @@ impl Workspace {
         if all.is_empty() {
             return String::new();
         }
-        let folder = self.hands.executor.folder(run).map_err(|error| error.to_string());
+        let folder = self.runner.executor.folder(run).map_err(|error| error.to_string());
         let kept = folder.and_then(|folder| {
             folder.publish_json_lazily(CHANGED, &all).map_err(|error| error.to_string())
         });

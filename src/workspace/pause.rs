@@ -39,7 +39,7 @@ impl Workspace {
         match effect {
             Effect::Lease { seat, role, .. } => {
                 let waits = self.pause.is_some() || !self.starts_runs;
-                waits && self.hands.launcher.config.agent_for(seat, role).is_some()
+                waits && self.runner.launcher.config.agent_for(seat, role).is_some()
             }
             Effect::Spawn(spawn) => self.pause.is_some() && spawn.command.is_none(),
             _ => false,

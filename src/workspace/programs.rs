@@ -43,7 +43,7 @@ impl Workspace {
         };
         let at_work = self.slots.iter().filter(|slot| !rests(&slot.protocol.condition(now)));
         let seats = at_work.flat_map(|slot| slot.protocol.seats());
-        let missing = seats.filter_map(|(seat, role)| self.hands.launcher.missing(&seat, role));
+        let missing = seats.filter_map(|(seat, role)| self.runner.launcher.missing(&seat, role));
         missing.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
@@ -55,11 +55,11 @@ impl Workspace {
         };
         for sentence in told.clone().iter().filter(|sentence| !missing.contains(sentence)) {
             let key = Key::new(format!("found-{}", now.ticks.0));
-            match self.hands.outbox.resolve(&cause(sentence), &key, now.wall) {
+            match self.runner.outbox.resolve(&cause(sentence), &key, now.wall) {
                 Ok(()) => told.retain(|one| one != sentence),
                 Err(error) => tracing::warn!(%error, "a notice stays open"),
             }
-            self.hands.voice.nudge();
+            self.runner.notifier.nudge();
         }
         for sentence in missing {
             if !told.contains(sentence) && self.raise_missing(sentence, now) {
@@ -77,13 +77,13 @@ impl Workspace {
             now.ticks.0
         ));
         let escalation = escalation(sentence);
-        if let Err(error) = self.hands.outbox.raise(&escalation, &key, now.wall) {
+        if let Err(error) = self.runner.outbox.raise(&escalation, &key, now.wall) {
             tracing::error!(%error, sentence, "the owner cannot be told yet");
             return false;
         }
         tracing::warn!("{sentence}");
-        self.hands.voice.nudge();
-        let (live, root) = (&self.settings.voice.live, &self.hands.places.root);
+        self.runner.notifier.nudge();
+        let (live, root) = (&self.settings.notifier.live, &self.runner.places.root);
         live.send(root, || Happening::Told(Box::new(escalation)));
         true
     }
@@ -93,7 +93,7 @@ impl Workspace {
         let open = |record: &Record| {
             record.rule == RULE && record.protocol == PROTOCOL && record.state != State::Resolved
         };
-        let records = Outbox::list(&self.hands.places.outbox()).into_iter().filter(open);
+        let records = Outbox::list(&self.runner.places.outbox()).into_iter().filter(open);
         records.map(|record| record.what).collect()
     }
 }

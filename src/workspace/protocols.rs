@@ -7,10 +7,10 @@ use crate::config::{Config, Isolation, Merge, Start};
 use crate::model::{FileSeen, FileState, Interest, MergeStyle, Seat};
 use crate::protocol::Protocol;
 use crate::protocol::board::{self, Board};
-use crate::protocol::codifica::{self, Codifica, Desk};
+use crate::protocol::codifica::{self, Codifica, KeeperSettings};
 use crate::protocol::handoff::{self, Handoff};
 use crate::protocol::ledger::{self, Ledger, words::AgentType};
-use crate::protocol::review_loop::{self, Limits, Place, ReviewLoop, table::Holder};
+use crate::protocol::review_loop::{self, Limits, RepoFacts, ReviewLoop, table::Holder};
 use crate::route;
 use crate::run::profile;
 use std::path::Path;
@@ -18,24 +18,24 @@ use std::path::Path;
 /// A protocol of this name, if there is one.
 pub(super) fn make(
     name: &str,
-    place: &Place,
+    place: &RepoFacts,
     config: &Config,
     program: &Path,
 ) -> Option<Box<dyn Protocol>> {
     match name {
         review_loop::NAME => Some(Box::new(ReviewLoop::new(place.clone(), loop_limits(config)))),
         handoff::NAME => {
-            let place = handoff::Place { repo: place.repo.clone(), git: place.git };
+            let place = handoff::RepoFacts { repo: place.repo.clone(), git: place.git };
             Some(Box::new(Handoff::new(place, handoff_limits(config))))
         }
         ledger::NAME => {
-            let Place { repo, git } = place.clone();
-            let place = ledger::Place { name: repo.clone(), repo, git };
+            let RepoFacts { repo, git } = place.clone();
+            let place = ledger::RepoFacts { name: repo.clone(), repo, git };
             Some(Box::new(Ledger::new(place, ledger_limits(config))))
         }
         codifica::NAME => Some(Box::new(Codifica::new(desk(place, config, program)))),
         board::NAME => {
-            let place = board::Place { repo: place.repo.clone(), git: place.git };
+            let place = board::RepoFacts { repo: place.repo.clone(), git: place.git };
             Some(Box::new(Board::new(place, board_limits(config))))
         }
         _ => None,
@@ -60,13 +60,13 @@ fn ledger_limits(config: &Config) -> ledger::Limits {
     ledger::Limits { tries: tries.collect() }
 }
 
-fn desk(place: &Place, config: &Config, program: &Path) -> Desk {
+fn desk(place: &RepoFacts, config: &Config, program: &Path) -> KeeperSettings {
     let names = config.agents.keys().chain(&config.codifica.agents);
     let tries = names.filter_map(|name| {
         let (_, agent) = config.agent_for(&Seat::new(name), "builder")?;
         Some((name.clone(), (agent.retries, agent.backoff)))
     });
-    Desk {
+    KeeperSettings {
         repo: place.repo.clone(),
         git: place.git,
         program: program.display().to_string(),
@@ -189,7 +189,7 @@ impl Workspace {
 
     /// What the owner names for this repository is at work whatever its files look like: one that cannot be read is told.
     pub(super) fn activate_configured(&mut self) {
-        let root = &self.hands.places.root;
+        let root = &self.runner.places.root;
         let is_here = |path: &Path| path.canonicalize().is_ok_and(|path| path == *root);
         let entries = self.settings.config.repos.iter().filter(|entry| is_here(&entry.path));
         let names: Vec<_> = entries.flat_map(|entry| &entry.protocols).copied().collect();
@@ -204,7 +204,7 @@ impl Workspace {
             return true;
         }
         let Some(protocol) =
-            make(name, &self.place(), &self.hands.launcher.config, &self.settings.program)
+            make(name, &self.place(), &self.runner.launcher.config, &self.settings.program)
         else {
             return false;
         };
@@ -216,8 +216,8 @@ impl Workspace {
         true
     }
 
-    pub(super) fn place(&self) -> Place {
-        Place { repo: self.repository.places().id.short(), git: self.hands.git.is_some() }
+    pub(super) fn place(&self) -> RepoFacts {
+        RepoFacts { repo: self.repository.places().id.short(), git: self.runner.git.is_some() }
     }
 }
 

@@ -5,7 +5,7 @@
 //! does not prove that the file survived.
 
 use super::record::Entry;
-use super::{News, Workspace, WorkspaceError};
+use super::{BackgroundEvent, Workspace, WorkspaceError};
 use crate::apply::Applied;
 use crate::clock::boot_id;
 use crate::model::{Effect, Key, Keyed, RelPath, RunId};
@@ -70,13 +70,13 @@ impl Workspace {
         }
         self.journal.make_room();
         let Some(batch) = self.batch()? else { return Ok(()) };
-        let news = self.news.0.clone();
+        let background = self.background.0.clone();
         self.settling.under_way = true;
         tokio::spawn(async move {
             tokio::time::sleep(AFTER_START).await;
             tokio::task::spawn_blocking(move || {
                 // Nobody listens when the workspace is gone; its next opening does the rest again.
-                drop(news.send(Box::new(News::Settled(batch.bring()))));
+                drop(background.send(Box::new(BackgroundEvent::Settled(batch.bring()))));
             });
         });
         Ok(())
@@ -90,7 +90,7 @@ impl Workspace {
         settled.result?;
         self.note(&Entry::Settled { upto: settled.upto }, Durability::Lazy)?;
         for run in settled.ended {
-            match self.hands.executor.acknowledge(&run) {
+            match self.runner.executor.acknowledge(&run) {
                 // A run whose folder is gone has nothing left to tell.
                 Ok(()) | Err(RunError::Unknown { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -111,11 +111,11 @@ impl Workspace {
         !self.settling.under_way
             && self.settling.ended.is_empty()
             && !self.settling.behind
-            && self.hands.unsynced().is_empty()
+            && self.runner.unsynced().is_empty()
     }
 
     fn batch(&mut self) -> Result<Option<Batch>, WorkspaceError> {
-        let mut unsynced = self.hands.unsynced().batch();
+        let mut unsynced = self.runner.unsynced().batch();
         let ended = take(&mut self.settling.ended);
         let behind = take(&mut self.settling.behind);
         if unsynced.is_empty() && ended.is_empty() && !behind {
@@ -135,7 +135,7 @@ impl Workspace {
 
     /// Its supervisor wrote the record without waiting for the disk.
     fn note_record(&self, run: &RunId, unsynced: &mut Unsynced) -> Result<(), WorkspaceError> {
-        let Ok(folder) = self.hands.executor.folder(run) else { return Ok(()) };
+        let Ok(folder) = self.runner.executor.folder(run) else { return Ok(()) };
         for path in folder.records() {
             note_if_there(&path, unsynced)?;
         }
@@ -149,7 +149,7 @@ impl Workspace {
             if same_boot && !matches!(keyed.effect, Effect::Take { .. }) {
                 continue;
             }
-            let applied = Box::pin(self.hands.apply(&protocol, &keyed, &[])).await;
+            let applied = Box::pin(self.runner.apply(&protocol, &keyed, &[])).await;
             if let Applied::Failed(failure) | Applied::NotNow(failure, _) = applied {
                 tracing::warn!(key = %keyed.key, said = failure.said, "not done again");
             }
@@ -236,11 +236,11 @@ mod tests {
     use super::*;
     use crate::capacity::Capacity;
     use crate::config::Config;
-    use crate::escalate::Voice;
+    use crate::escalate::Notifier;
     use crate::model::{Bytes, Digest};
     use crate::repository::StateDir;
     use crate::run::Spares;
-    use crate::workspace::{Settings, Stranger};
+    use crate::workspace::{Settings, UnknownRepoPolicy};
 
     fn replace(key: &str, bytes: &str, seen: Option<&str>) -> Keyed {
         let seen = seen.map(|seen| Digest::of(seen.as_bytes()));
@@ -278,12 +278,12 @@ mod tests {
             env: Default::default(),
             program: "/nowhere/agency".into(),
             spares: Spares::default(),
-            voice: Voice::default(),
+            notifier: Notifier::default(),
             problem: None,
         };
         let repo = dir.join("repo");
         std::fs::create_dir_all(&repo).unwrap();
-        Workspace::open(&repo, &settings, Stranger::Wait).await.unwrap()
+        Workspace::open(&repo, &settings, UnknownRepoPolicy::Wait).await.unwrap()
     }
 
     // covers: DM-08
@@ -346,12 +346,13 @@ mod tests {
         std::fs::remove_dir_all(folder.join("journal")).unwrap();
         std::fs::remove_file(folder.join("pins.json")).unwrap();
         let repo = dir.path().join("repo");
-        let refused = Workspace::open(&repo, &settings, Stranger::Wait).await.err().unwrap();
+        let refused =
+            Workspace::open(&repo, &settings, UnknownRepoPolicy::Wait).await.err().unwrap();
         let text = crate::apply::chain(&refused);
         assert!(text.contains("is gone, although this repository has one"), "{text}");
-        let adopted = Workspace::open(&repo, &settings, Stranger::Adopt).await.unwrap();
+        let adopted = Workspace::open(&repo, &settings, UnknownRepoPolicy::Adopt).await.unwrap();
         assert!(adopted.notes.iter().any(|note| note.contains("a new journal was begun")));
         drop(adopted);
-        Workspace::open(&repo, &settings, Stranger::Wait).await.unwrap();
+        Workspace::open(&repo, &settings, UnknownRepoPolicy::Wait).await.unwrap();
     }
 }

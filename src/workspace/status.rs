@@ -183,7 +183,7 @@ impl Workspace {
         let text = serde_json::to_vec_pretty(&status).expect("BUG: a status is plain data");
         let digest = Digest::of(&text);
         if self.written_status.as_ref() != Some(&digest) {
-            let written = RepoStatus::write_text(&text, &self.hands.places.folder);
+            let written = RepoStatus::write_text(&text, &self.runner.places.folder);
             self.written_status = written.is_ok().then_some(digest);
             if let Err(error) = &written {
                 self.show_full_disk(status, error);
@@ -194,7 +194,7 @@ impl Workspace {
 
     /// What happens here cannot be recorded, which is what people must see now.
     fn show_full_disk(&self, mut status: RepoStatus, error: &std::io::Error) {
-        let folder = &self.hands.places.folder;
+        let folder = &self.runner.places.folder;
         let why = format!("`{}` cannot be written: {error}; {RESOLVE}", folder.display());
         status.held = true;
         status.notes.insert(0, why);
@@ -219,7 +219,7 @@ impl Workspace {
             .collect();
         let waits = conditions.iter().any(|(_, condition)| condition.needs_owner());
         RepoStatus {
-            path: self.hands.places.root.clone(),
+            path: self.runner.places.root.clone(),
             held: self.closed.is_some() || waits,
             closed: self.closed.clone(),
             paused: self.pause.clone(),

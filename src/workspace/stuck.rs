@@ -166,7 +166,7 @@ impl Workspace {
         match written {
             Ok(()) => self.forget_told(OURS),
             Err(error) => {
-                let folder = self.hands.places.folder.display().to_string();
+                let folder = self.runner.places.folder.display().to_string();
                 tracing::error!(%error, folder, "the state directory cannot be written");
                 if self.watchdog.is_news(RULE, OURS) {
                     self.tell(unwritable(&folder, &error.to_string()));
@@ -181,10 +181,10 @@ impl Workspace {
         let key = Key::new(format!("shell-{}", now.ticks.0));
         let ours =
             |record: &crate::escalate::Record| record.rule == rule && record.protocol == protocol;
-        if let Err(error) = self.hands.outbox.resolve_all(ours, &key, now.wall) {
+        if let Err(error) = self.runner.outbox.resolve_all(ours, &key, now.wall) {
             tracing::warn!(%error, "an escalation stays open");
         }
-        self.hands.voice.nudge();
+        self.runner.notifier.nudge();
     }
 }
 

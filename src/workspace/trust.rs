@@ -33,10 +33,10 @@ pub(super) enum Trust {
 impl Workspace {
     /// From here on git runs only as the journal's last pin allows; without one, as it is now.
     pub(super) fn guard_git(&mut self, trust: Trust) -> Result<(), OpenError> {
-        let Some(repo) = &self.hands.git else { return Ok(()) };
+        let Some(repo) = &self.runner.git else { return Ok(()) };
         let known = self.pin.clone().filter(|_| trust == Trust::AsPinned);
         let first = known.is_none();
-        let pin = repo.guard(self.hands.places.git(), known)?;
+        let pin = repo.guard(self.runner.places.git(), known)?;
         if first {
             self.keep_pin(pin, FIRST_SIGHT)?;
         }
@@ -54,7 +54,7 @@ impl Workspace {
 
     /// What git finds here now counts. `None` without git; else how many settings and files that are.
     pub(super) fn pin_git(&mut self, by: &str) -> Result<Option<usize>, WorkspaceError> {
-        let Some(repo) = &self.hands.git else { return Ok(None) };
+        let Some(repo) = &self.runner.git else { return Ok(None) };
         let (pin, counting) = repo.pin_anew()?;
         self.keep_pin(pin, by)?;
         Ok(Some(counting))
@@ -81,7 +81,7 @@ impl Workspace {
             Err(WorkspaceError::Git(error)) => return refused(chain(&error)),
             Err(error) => return Err(error),
         }
-        if let Err(error) = self.hands.trust_programs() {
+        if let Err(error) = self.runner.trust_programs() {
             return refused(format!("the programs of gates cannot be trusted: {error}"));
         }
         if let Some((bytes, config)) = own {
@@ -113,9 +113,9 @@ impl Workspace {
             Ok(None) => return Ok(Ok(())),
             Err(text) => return Ok(Err(wrong(text))),
         };
-        let trusted = std::fs::read(self.hands.places.trusted().join(OWN_CONFIG)).ok();
+        let trusted = std::fs::read(self.runner.places.trusted().join(OWN_CONFIG)).ok();
         if trusted.as_deref() == Some(&*bytes)
-            || !is_committed(self.hands.git.clone(), &bytes).await
+            || !is_committed(self.runner.git.clone(), &bytes).await
         {
             return Ok(Ok(()));
         }
@@ -139,10 +139,10 @@ impl Workspace {
     pub(super) fn announce(&self, escalation: &Escalation, key: &Key) -> Result<(), EscalateError> {
         let now = clock::now().wall;
         if self.is_owner_alone() {
-            return self.hands.outbox.note(escalation, key, now);
+            return self.runner.outbox.note(escalation, key, now);
         }
-        self.hands.outbox.raise(escalation, key, now)?;
-        self.hands.voice.nudge();
+        self.runner.outbox.raise(escalation, key, now)?;
+        self.runner.notifier.nudge();
         Ok(())
     }
 
@@ -150,7 +150,7 @@ impl Workspace {
     fn own_settings(&self) -> Result<Option<OwnSettings>, String> {
         let path = RelPath::fixed(OWN_CONFIG);
         let now = clock::now();
-        let reading = crate::read::read(&self.hands.places.root, &path, OWN_CONFIG_MAX, now);
+        let reading = crate::read::read(&self.runner.places.root, &path, OWN_CONFIG_MAX, now);
         let bytes = match reading.map(|reading| reading.state) {
             Ok(FileState::Whole(file)) => file.bytes,
             Ok(FileState::Absent) => return Ok(None),
@@ -172,7 +172,7 @@ impl Workspace {
         config: Config,
     ) -> Result<Result<String, String>, WorkspaceError> {
         let digest = Digest::of(bytes);
-        let trusted = self.hands.places.trusted();
+        let trusted = self.runner.places.trusted();
         let kept = crate::store::private_dir(&trusted).map_err(|error| error.to_string());
         let kept = kept.and_then(|()| {
             write_atomic(&trusted.join(OWN_CONFIG), bytes).map_err(|error| chain(&error))
@@ -182,7 +182,7 @@ impl Workspace {
         }
         let by = command.by.clone();
         self.note(&Entry::Trusted { digest: Some(digest.to_string()), by }, Durability::Synced)?;
-        self.hands.launcher.config = config.into();
+        self.runner.launcher.config = config.into();
         self.notes.retain(|note| !note.contains(OWN_CONFIG));
         Ok(Ok(format!(
             "`{OWN_CONFIG}` {} counts from now on; limits of a protocol from its next start",

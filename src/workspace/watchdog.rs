@@ -50,7 +50,7 @@ impl Workspace {
             [RULE, stuck::RULE, "SE-08", "LP-34"].contains(&record.rule.as_str())
                 && record.state != State::Resolved
         };
-        let open = self.hands.outbox.all().into_iter().filter(ours);
+        let open = self.runner.outbox.all().into_iter().filter(ours);
         self.watchdog.told = open.map(|record| (record.rule, record.protocol)).collect();
     }
 

@@ -2,14 +2,14 @@
 
 use crate::world::World;
 use agency::model::*;
-use agency::protocol::review_loop::{Limits, Place, ReviewLoop};
+use agency::protocol::review_loop::{Limits, RepoFacts, ReviewLoop};
 use serde_json::json;
 use std::time::Duration;
 
 const COMMENTS: &str = "ENG_REVIEW_COMMENTS.md";
 
 fn make() -> Box<dyn agency::protocol::Protocol> {
-    let place = Place { repo: "a1b2c3d4".to_owned(), git: true };
+    let place = RepoFacts { repo: "a1b2c3d4".to_owned(), git: true };
     Box::new(ReviewLoop::new(place, Limits::default()))
 }
 

@@ -2,11 +2,14 @@
 
 use crate::world::World;
 use agency::model::*;
-use agency::protocol::review_loop::{Limits, Place, ReviewLoop};
+use agency::protocol::review_loop::{Limits, RepoFacts, ReviewLoop};
 use std::time::Duration;
 
 fn make() -> Box<dyn agency::protocol::Protocol> {
-    Box::new(ReviewLoop::new(Place { repo: "a1b2c3d4".to_owned(), git: true }, Limits::default()))
+    Box::new(ReviewLoop::new(
+        RepoFacts { repo: "a1b2c3d4".to_owned(), git: true },
+        Limits::default(),
+    ))
 }
 
 fn world_with_a_run() -> (World, RunId) {

@@ -4,7 +4,7 @@ use crate::e2e::stage::{HONEST, STATE, Stage};
 use crate::scenarios::root;
 use agency::model::{Decision, Now, Ticks, Wake};
 use agency::protocol::Protocol;
-use agency::protocol::ledger::{Ledger, Limits, Place};
+use agency::protocol::ledger::{Ledger, Limits, RepoFacts};
 use std::fmt::Write as _;
 use std::fs;
 
@@ -45,7 +45,7 @@ fn the_ledgers_memory_of_before_the_engine_is_read() {
     let mut shown = String::new();
     for line in fs::read_to_string(root("tests/compat/ledger/memos.jsonl")).unwrap().lines() {
         let decision: Decision = serde_json::from_str(line).unwrap();
-        let place = Place { repo: "a1b2c3d4".to_owned(), name: "shop".to_owned(), git: true };
+        let place = RepoFacts { repo: "a1b2c3d4".to_owned(), name: "shop".to_owned(), git: true };
         let mut ledger = Ledger::new(place, Limits::default());
         ledger.absorb(&Wake::Decided(decision));
         let condition = ledger.condition(now);

@@ -2,10 +2,10 @@
 
 use crate::world::World;
 use agency::model::*;
-use agency::protocol::review_loop::{Limits, Place, ReviewLoop};
+use agency::protocol::review_loop::{Limits, RepoFacts, ReviewLoop};
 
 fn capped() -> Box<dyn agency::protocol::Protocol> {
-    let place = Place { repo: "a1b2c3d4".to_owned(), git: true };
+    let place = RepoFacts { repo: "a1b2c3d4".to_owned(), git: true };
     Box::new(ReviewLoop::new(place, Limits { cost_per_step: Some(1_000_000), ..Limits::default() }))
 }
 

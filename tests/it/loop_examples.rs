@@ -3,7 +3,7 @@
 use crate::scenarios::root;
 use crate::world::World;
 use agency::model::*;
-use agency::protocol::review_loop::{Limits, Place, ReviewLoop};
+use agency::protocol::review_loop::{Limits, RepoFacts, ReviewLoop};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -16,7 +16,7 @@ const MAP: &str = include_str!("../spec/loop-codebase.md");
 const COMMIT: &str = include_str!("../spec/loop-commit.txt");
 
 fn make() -> Box<dyn agency::protocol::Protocol> {
-    let place = Place { repo: "a1b2c3d4".to_owned(), git: true };
+    let place = RepoFacts { repo: "a1b2c3d4".to_owned(), git: true };
     Box::new(ReviewLoop::new(place, Limits::default()))
 }
 

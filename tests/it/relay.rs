@@ -6,7 +6,7 @@ mod spec;
 use crate::scenarios::uuid;
 use crate::world::{Killed, World};
 use agency::model::*;
-use agency::protocol::handoff::{Handoff, Limits, Place, message};
+use agency::protocol::handoff::{Handoff, Limits, RepoFacts, message};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use std::time::Duration;
 const FOLDERS: [&str; 4] = ["pending", "accepted", "completed", "rejected"];
 
 fn make() -> Box<dyn agency::protocol::Protocol> {
-    let place = Place { repo: "a1b2c3d4".to_owned(), git: true };
+    let place = RepoFacts { repo: "a1b2c3d4".to_owned(), git: true };
     Box::new(Handoff::new(place, Limits { max_iterations: 3, ..Limits::default() }))
 }
 

@@ -1,7 +1,7 @@
 //! Every combination of every table's columns, as a golden matrix that reviewers can read.
 
 use agency::protocol::codifica;
-use agency::protocol::review_loop::table::{self, Holder, Next, Phase, Said};
+use agency::protocol::review_loop::table::{self, FlagStatus, Holder, Next, Phase};
 use std::fmt::Write as _;
 
 // covers: LP-01, LP-02, LP-03
@@ -11,7 +11,7 @@ fn the_review_loops_matrix_is_the_one_we_reviewed() {
     let mut rows = std::collections::BTreeSet::new();
     for phase in Phase::ALL {
         for holder in Holder::ALL {
-            for said in Said::ALL {
+            for said in FlagStatus::ALL {
                 let row = table::find(phase, holder, said);
                 let next = row.map_or("refused, held (LP-03)".to_owned(), |row| {
                     rows.insert(row.id);
@@ -52,7 +52,7 @@ fn the_steps_of_a_session_are_the_ones_we_reviewed() {
 // covers: HO-01, HO-02, HO-13
 #[test]
 fn the_handoff_tables_are_the_ones_we_reviewed() {
-    use agency::protocol::handoff::table::{self, Folder, Kind, Needs, Said, Who};
+    use agency::protocol::handoff::table::{self, Folder, Kind, MessageResult, Needs, Who};
     let mut matrix = String::new();
     let mut rows = std::collections::BTreeSet::new();
     for kind in Kind::ALL {
@@ -86,7 +86,7 @@ fn the_handoff_tables_are_the_ones_we_reviewed() {
         }
     }
     for who in Who::ALL {
-        for said in Said::ALL {
+        for said in MessageResult::ALL {
             let row = table::find_result(*who, *said);
             rows.extend(row.map(|row| row.id));
             let needs = row.map_or("refused (HO-13)".to_owned(), |row| match row.needs {
@@ -104,12 +104,12 @@ fn the_handoff_tables_are_the_ones_we_reviewed() {
 // covers: LG-04, LG-06, LG-08
 #[test]
 fn the_ledgers_tables_are_the_ones_we_reviewed() {
-    use agency::protocol::ledger::table::{self, Action, Cycles, Said};
+    use agency::protocol::ledger::table::{self, Action, Cycles, SessionResult};
     use agency::protocol::ledger::words::AgentType;
     let mut matrix = String::from("Who follows whom\n\n");
     let mut rows = std::collections::BTreeSet::new();
     for &agent in AgentType::ALL {
-        for said in Said::ALL {
+        for said in SessionResult::ALL {
             for cycles in Cycles::ALL {
                 let next = table::find(agent, said, cycles).map_or("cannot be".to_owned(), |row| {
                     rows.insert(row.id);
@@ -186,7 +186,7 @@ fn each_line_of_the_review_loops_spec_table_is_a_row() {
     for line in lines {
         let [phase, status, next_phase, next_agent] = line[..] else { panic!("{line:?}") };
         let phase = Phase::parse(phase).unwrap();
-        let said = Said::parse(status.split(' ').next().unwrap()).unwrap();
+        let said = FlagStatus::parse(status.split(' ').next().unwrap()).unwrap();
         let holder = match phase {
             Phase::Propose | Phase::Execute => Holder::Builder,
             Phase::Review | Phase::Verify | Phase::Complete => Holder::Reviewer,

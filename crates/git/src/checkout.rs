@@ -22,12 +22,12 @@ const SIGNS: &[(&str, Busy)] = &[
 ];
 
 /// Branch and head commit.
-type Stand = (Option<String>, Option<CommitId>);
+type HeadState = (Option<String>, Option<CommitId>);
 
 /// What the files of HEAD said, and how these stood then.
 pub(super) struct HeadSeen {
     files: Vec<(Option<Stamp>, PathBuf)>,
-    stand: Stand,
+    stand: HeadState,
 }
 
 impl HeadSeen {
@@ -89,7 +89,7 @@ impl Repo {
 
     /// As long as the files stand as they were read, what they say stands too. To open them is an event for whoever
     /// watches their folder, and idle repositories are looked at again and again.
-    fn head_now(&self) -> Option<Stand> {
+    fn head_now(&self) -> Option<HeadState> {
         let mut seen = self.0.head.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = seen.as_ref().filter(|known| known.stands()) {
             return Some(known.stand.clone());
@@ -112,7 +112,7 @@ impl Repo {
     }
 
     /// `None` when the files do not say it plainly.
-    fn read_head(&self) -> Option<Stand> {
+    fn read_head(&self) -> Option<HeadState> {
         if self.has_reftable() {
             return None;
         }

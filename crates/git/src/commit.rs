@@ -2,9 +2,9 @@
 //! It writes no file of the work tree and never moves a branch that is not where the plan expects it.
 
 use super::objects::Kind;
+use super::owner_index::Told;
 use super::plan::{message_text, signature};
 use super::snapshot::Seed;
-use super::told::Told;
 use super::{Call, GitError, Repo, names};
 use agency_protocols::model::{Change, CommitId, PlannedCommit};
 use std::collections::BTreeSet;

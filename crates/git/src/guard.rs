@@ -1,25 +1,25 @@
 //! Holds git to what the owner trusted (SE-01): nothing by which git runs, includes or redirects may have changed.
 //! What is checked is also what git reads: it sees our own copy of the configuration, not the repository's.
 
+mod checked_git_dir;
 mod config;
 mod files;
 mod harmless;
 mod programs;
 mod reader;
 mod stamp;
-mod vault;
 mod view;
 
 pub use view::Pin;
 
 use super::GitError;
 use super::command::Git;
+use checked_git_dir::{Contents, Vault};
 use reader::{Reading, Site, Unreadable};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vault::{Contents, Vault};
 
 pub(super) struct Guard {
     site: Site,
@@ -32,7 +32,7 @@ struct State {
     pin: Arc<Pin>,
     /// What was last found in order.
     good: Option<Reading>,
-    vault: Vault,
+    checked_git_dir: Vault,
 }
 
 impl Guard {
@@ -40,18 +40,19 @@ impl Guard {
     pub(super) fn new(
         dirs: [&Path; 3],
         git: Git,
-        vault: PathBuf,
+        checked_git_dir: PathBuf,
         pin: Option<Arc<Pin>>,
     ) -> Result<Self, GitError> {
         let [root, git_dir, common_dir] = dirs.map(Path::to_owned);
         let home = programs::variable(git.env(), "HOME").map(PathBuf::from);
-        let site = Site { root, git_dir, common_dir, home, vault: vault.clone() };
+        let site =
+            Site { root, git_dir, common_dir, home, checked_git_dir: checked_git_dir.clone() };
         let pin = match pin {
             Some(pin) => pin,
             None => Arc::new(take_pin(&site, git.env())?.0),
         };
-        let vault = Vault::new(vault, site.common_dir.clone());
-        let state = Mutex::new(State { pin, good: None, vault });
+        let checked_git_dir = Vault::new(checked_git_dir, site.common_dir.clone());
+        let state = Mutex::new(State { pin, good: None, checked_git_dir });
         Ok(Self { site, git, state })
     }
 
@@ -88,12 +89,15 @@ impl Guard {
         let programs = state.pin.programs.clone();
         let lfs = programs.contains_key(programs::LFS);
         let contents = Contents { files, programs, lfs };
-        let vault = state.vault.dir().to_owned();
-        state.vault.furnish(&contents).map_err(|source| GitError::io("furnish", &vault, source))?;
+        let checked_git_dir = state.checked_git_dir.dir().to_owned();
+        state
+            .checked_git_dir
+            .furnish(&contents)
+            .map_err(|source| GitError::io("furnish", &checked_git_dir, source))?;
         let path = programs::variable(self.git.env(), "PATH").unwrap_or_default();
-        let path = programs::in_front(&state.vault.bin(), &path);
-        let (objects, exec) = (self.site.common_dir.join("objects"), state.vault.exec());
-        Ok(Shelter { common_dir: vault, objects, path, exec })
+        let path = programs::in_front(&state.checked_git_dir.bin(), &path);
+        let (objects, exec) = (self.site.common_dir.join("objects"), state.checked_git_dir.exec());
+        Ok(Shelter { common_dir: checked_git_dir, objects, path, exec })
     }
 
     /// A work tree beside the pinned one has settings of its own only as far as the pinned one has them.

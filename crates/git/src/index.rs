@@ -27,7 +27,7 @@ const FEW: usize = 16;
 
 /// What git knows of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct IndexEntry {
     pub(super) stat: Stat,
     pub(super) mode: u32,
     pub(super) id: Id,
@@ -35,7 +35,7 @@ pub(super) struct Entry {
     hidden: bool,
 }
 
-impl Entry {
+impl IndexEntry {
     pub(super) fn new(stat: Stat, mode: u32, id: Id) -> Self {
         Self { stat, mode, id, hidden: false }
     }
@@ -90,13 +90,13 @@ pub(super) struct Stat {
 /// Entries by path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Index {
-    entries: Vec<(String, Entry)>,
+    entries: Vec<(String, IndexEntry)>,
     /// Trees that git has written for folders, as far as nothing below them changed since.
     folders: Option<Folders>,
 }
 
 /// What paths are to hold; `None`: nothing.
-pub(super) type Edits = BTreeMap<String, Option<Entry>>;
+pub(super) type Edits = BTreeMap<String, Option<IndexEntry>>;
 
 impl Index {
     /// `None`: not plain, damaged, or no index at all.
@@ -130,7 +130,7 @@ impl Index {
     /// What git was told not to look at is looked at: an agent can tell git so too.
     pub(super) fn reveal(&mut self) {
         for (_, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.hidden) {
-            *entry = Entry { stat: Stat::default(), hidden: false, ..entry.clone() };
+            *entry = IndexEntry { stat: Stat::default(), hidden: false, ..entry.clone() };
         }
     }
 
@@ -165,18 +165,18 @@ impl Index {
         bytes
     }
 
-    pub(super) fn entries(&self) -> &[(String, Entry)] {
+    pub(super) fn entries(&self) -> &[(String, IndexEntry)] {
         &self.entries
     }
 
-    pub(super) fn get(&self, path: &str) -> Option<&Entry> {
+    pub(super) fn get(&self, path: &str) -> Option<&IndexEntry> {
         let at = self.position(path, &(0..self.entries.len()))?;
         Some(&self.entries[at].1)
     }
 
     /// Where a path stands, among some of the entries.
     pub(super) fn position(&self, path: &str, among: &Range<usize>) -> Option<usize> {
-        let order = |(found, _): &(String, Entry)| found.as_bytes().cmp(path.as_bytes());
+        let order = |(found, _): &(String, IndexEntry)| found.as_bytes().cmp(path.as_bytes());
         let at = self.entries[among.clone()].binary_search_by(order).ok()?;
         Some(among.start + at)
     }
@@ -200,7 +200,7 @@ impl Index {
         }
         for (path, to) in &edits {
             // New stamps of the same file leave the trees above it as they are.
-            let same = |was: &Entry, is: &Entry| (was.mode, was.id) == (is.mode, is.id);
+            let same = |was: &IndexEntry, is: &IndexEntry| (was.mode, was.id) == (is.mode, is.id);
             let (was, is) = (self.get(path), to.as_ref());
             let stays =
                 was.zip(is).map_or(was.is_none() && is.is_none(), |(was, is)| same(was, is));
@@ -215,8 +215,8 @@ impl Index {
         }
     }
 
-    fn set(&mut self, path: String, to: Option<Entry>) {
-        let order = |(found, _): &(String, Entry)| found.as_bytes().cmp(path.as_bytes());
+    fn set(&mut self, path: String, to: Option<IndexEntry>) {
+        let order = |(found, _): &(String, IndexEntry)| found.as_bytes().cmp(path.as_bytes());
         match (self.entries.binary_search_by(order), to) {
             (Ok(at), Some(entry)) => self.entries[at].1 = entry,
             (Ok(at), None) => drop(self.entries.remove(at)),
@@ -244,7 +244,7 @@ impl Index {
     }
 }
 
-fn put(bytes: &mut Vec<u8>, path: &str, entry: &Entry) {
+fn put(bytes: &mut Vec<u8>, path: &str, entry: &IndexEntry) {
     let start = bytes.len();
     let Stat { ctime, mtime, dev, ino, uid, gid, size } = entry.stat;
     let mode = entry.mode;
@@ -283,7 +283,7 @@ impl<'a> Reader<'a> {
         Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
     }
 
-    fn entry(&mut self, id_len: usize) -> Option<(String, Entry)> {
+    fn entry(&mut self, id_len: usize) -> Option<(String, IndexEntry)> {
         let mut parts = [0; 10];
         for part in &mut parts {
             *part = self.number()?;
@@ -302,7 +302,7 @@ impl<'a> Reader<'a> {
         let path = std::str::from_utf8(self.take(length)?).ok()?.to_owned();
         let written = STAT + id_len + 2 + if extended.is_some() { 2 } else { 0 } + length;
         self.take(8 - written % 8)?;
-        Some((path, Entry { stat, mode, id, hidden }))
+        Some((path, IndexEntry { stat, mode, id, hidden }))
     }
 
     /// What is left after the entries; `None` if it says more than we could keep true.

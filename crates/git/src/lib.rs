@@ -10,18 +10,18 @@ mod command;
 mod commit;
 mod diff;
 mod error;
-mod ground;
-mod grow;
 mod guard;
 mod history;
 mod ignored;
 mod index;
+mod ingest_settings;
 mod listing;
 mod merge;
 mod names;
 mod objects;
+mod offline_head;
+mod owner_index;
 mod patterns;
-mod peek;
 mod plan;
 mod publish;
 mod push;
@@ -33,9 +33,9 @@ mod snapshot;
 mod stage;
 #[cfg(test)]
 mod tests;
-mod told;
 mod touches;
 mod tree;
+mod tree_edit;
 mod verdicts;
 mod worktree;
 
@@ -45,7 +45,7 @@ pub use commit::Committed;
 pub use error::GitError;
 pub use guard::Pin;
 pub use merge::{MergeWish, Merged, Merging};
-pub use peek::{Peeked, peek};
+pub use offline_head::{Peeked, peek};
 pub use publish::{Author, Blob, Fetched, Touching};
 pub use push::Pushed;
 pub use refs::RefMoved;
@@ -143,10 +143,14 @@ impl Repo {
 
     /// Before this no git process is started. `pin`: as the owner last trusted it; `None`: what is there now is the owner's.
     /// `vault` is a folder of ours that git reads in the place of the repository's own settings.
-    pub fn guard(&self, vault: PathBuf, pin: Option<Arc<Pin>>) -> Result<Arc<Pin>, GitError> {
+    pub fn guard(
+        &self,
+        checked_git_dir: PathBuf,
+        pin: Option<Arc<Pin>>,
+    ) -> Result<Arc<Pin>, GitError> {
         let inner = &self.0;
         let dirs = [inner.root.as_path(), &inner.git_dir, &inner.common_dir];
-        let guard = Guard::new(dirs, inner.git.clone(), vault, pin)?;
+        let guard = Guard::new(dirs, inner.git.clone(), checked_git_dir, pin)?;
         let pin = guard.pin();
         assert!(inner.guard.set(Arc::new(guard)).is_ok(), "BUG: a repository is guarded once");
         Ok(pin)

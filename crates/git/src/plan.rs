@@ -4,9 +4,9 @@
 use super::Author;
 use super::command::IDENTITY;
 use super::commit::commit_object;
-use super::grow::edit;
 use super::objects::Kind;
 use super::tree::Edits;
+use super::tree_edit::edit;
 use super::{GitError, Repo, names};
 use agency_protocols::model::{Change, CommitId, PlannedCommit, RelPath, Timestamp, TreeId};
 
@@ -49,7 +49,7 @@ impl Repo {
             Some(parent) => Some(self.tree_of(parent).await?),
             None => None,
         };
-        let grown = self.grow(base.as_ref(), &edits).await?;
+        let grown = self.tree_edit(base.as_ref(), &edits).await?;
         let held = edits.into_iter().zip(grown.held);
         let changed = held.filter(|((_, to), from)| from != to);
         let change =

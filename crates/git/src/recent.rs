@@ -1,7 +1,7 @@
 //! What the last snapshot and the last commit of ours said, where that spares looking again. It runs no git.
 
 use super::diff::Difference;
-use super::ground::Ground;
+use super::ingest_settings::Ground;
 use super::snapshot::Seed;
 use super::tree::File;
 use super::verdicts::Verdicts;
@@ -27,10 +27,10 @@ pub(super) struct Recent {
     pub(super) written: Option<Stamp>,
     /// When the tree was last found to be more than plain.
     pub(super) left_to_git: Option<Instant>,
-    pub(super) ground: Option<Ground>,
+    pub(super) ingest_settings: Option<Ground>,
     /// Under the settings of `ground`.
     pub(super) verdicts: Option<Verdicts>,
-    look: Option<Look>,
+    look: Option<RecentSnapshot>,
     planned: Option<Planned>,
     committed: Option<PlannedCommit>,
 }
@@ -64,7 +64,7 @@ impl Staged {
 }
 
 /// A snapshot.
-struct Look {
+struct RecentSnapshot {
     tree: TreeId,
     head: Option<CommitId>,
     /// What differs from the head.
@@ -86,7 +86,7 @@ impl Recent {
         dirty: Vec<Difference>,
     ) {
         let (tree, head, at) = (tree.clone(), head.cloned(), Instant::now());
-        self.look = Some(Look { tree, head, dirty, at });
+        self.look = Some(RecentSnapshot { tree, head, dirty, at });
     }
 
     pub(super) fn planned(&mut self, id: &CommitId, write: &[(RelPath, Vec<u8>)]) {

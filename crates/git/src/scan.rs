@@ -4,8 +4,8 @@
 mod dir;
 mod stamps;
 
-use super::ground::{Conversion, conversion};
-use super::index::{Edits, Entry, Id, Index, Stat};
+use super::index::{Edits, Id, Index, IndexEntry, Stat};
+use super::ingest_settings::{Conversion, conversion};
 use super::names;
 use super::objects::{Kind, Objects};
 use super::patterns::Patterns;
@@ -279,10 +279,10 @@ impl Scan {
         mode: u32,
         stat: Stat,
         bytes: &[u8],
-        known: Option<&Entry>,
-    ) -> Step<Entry> {
+        known: Option<&IndexEntry>,
+    ) -> Step<IndexEntry> {
         let id = self.store.id(Kind::Blob, bytes);
-        let entry = Entry::new(stat, mode, Id::parse(&id).expect("BUG: a hash is an id"));
+        let entry = IndexEntry::new(stat, mode, Id::parse(&id).expect("BUG: a hash is an id"));
         match known {
             Some(known) if known.id == entry.id => {}
             known => {

@@ -244,7 +244,7 @@ impl Repo {
             None => None,
         };
         let edits = dirty.iter().map(|found| (found.path.clone(), found.to.clone())).collect();
-        Ok(self.grow(base.as_ref(), &edits).await?.tree)
+        Ok(self.tree_edit(base.as_ref(), &edits).await?.tree)
     }
 
     /// Tracked files that are ignored as well are found only through an index that knows them.

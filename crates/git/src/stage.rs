@@ -3,8 +3,8 @@
 
 use super::checkout::stamp;
 use super::diff::Difference;
-use super::ground::{Conversion, Ground};
-use super::index::{Edits, Entry, Index};
+use super::index::{Edits, Index, IndexEntry};
+use super::ingest_settings::{Conversion, Ground};
 use super::recent::{Recent, Staged};
 use super::scan::{NotPlain, Scan, Scanned, Unknown};
 use super::snapshot::Seed;
@@ -72,16 +72,16 @@ impl Repo {
 
     /// How files are taken in here, and which names are known to be ignored, as far as the tree itself does not say otherwise.
     async fn ways(&self, recent: &mut Recent) -> Result<(Conversion, Verdicts), GitError> {
-        let ground = match recent.ground.take().filter(Ground::stands) {
-            Some(ground) => ground,
+        let ingest_settings = match recent.ingest_settings.take().filter(Ground::stands) {
+            Some(ingest_settings) => ingest_settings,
             None => {
                 recent.verdicts = None;
-                self.ground().await?
+                self.ingest_settings().await?
             }
         };
-        let ground = recent.ground.insert(ground);
-        let new = || Verdicts::new(ground.ignored.clone());
-        Ok((ground.conversion, recent.verdicts.take().unwrap_or_else(new)))
+        let ingest_settings = recent.ingest_settings.insert(ingest_settings);
+        let new = || Verdicts::new(ingest_settings.ignored.clone());
+        Ok((ingest_settings.conversion, recent.verdicts.take().unwrap_or_else(new)))
     }
 
     /// What the last look left, else the owner's index. Of that one only such stamps are believed as we wrote down ourselves:
@@ -197,7 +197,7 @@ async fn apart<T: Send + 'static>(
 }
 
 fn edits_of(staged: &Staged) -> Edits {
-    let entry = |file: &File| Entry::of(file);
+    let entry = |file: &File| IndexEntry::of(file);
     let edits = staged.edits.iter();
     edits.map(|edit| (edit.path.to_string(), edit.to.as_ref().and_then(entry))).collect()
 }
@@ -206,8 +206,8 @@ type Sides = (Option<File>, Option<File>);
 
 /// What the edits change, apart from stamps: before and after.
 fn changes(scanned: &Scanned) -> BTreeMap<String, Sides> {
-    let file = |entry: Option<&Entry>| entry.map(Entry::file);
-    let sides = |(path, to): (&String, &Option<Entry>)| {
+    let file = |entry: Option<&IndexEntry>| entry.map(IndexEntry::file);
+    let sides = |(path, to): (&String, &Option<IndexEntry>)| {
         let sides = (file(scanned.index.get(path)), file(to.as_ref()));
         (sides.0 != sides.1).then(|| (path.clone(), sides))
     };
@@ -227,7 +227,7 @@ fn differences(
         found.push(Difference { path: names::rel_path(path.as_bytes())?, from, to });
     }
     for (path, from) in heads {
-        let to = now.get(path.as_str()).map(Entry::file);
+        let to = now.get(path.as_str()).map(IndexEntry::file);
         if to != *from {
             found.push(Difference { path: path.clone(), from: from.clone(), to });
         }

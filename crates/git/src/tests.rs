@@ -122,8 +122,9 @@ impl Owner {
     /// At first sight: what is there now is trusted.
     async fn open_with(&self, root: &Path, options: Options) -> Repo {
         let repo = Repo::open_with(root, options).await.unwrap().expect("this is a work tree");
-        let vault = agency_protocols::model::Digest::of(root.as_os_str().as_encoded_bytes());
-        repo.guard(self.dir.path().join("vaults").join(vault.short()), None).unwrap();
+        let checked_git_dir =
+            agency_protocols::model::Digest::of(root.as_os_str().as_encoded_bytes());
+        repo.guard(self.dir.path().join("vaults").join(checked_git_dir.short()), None).unwrap();
         repo
     }
 

@@ -14,13 +14,13 @@ pub(super) type Edits = BTreeMap<RelPath, Option<File>>;
 
 /// What stands behind a name: mode and object, of a file or a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+struct TreeEntry {
     mode: String,
     /// In hex.
     id: String,
 }
 
-impl Entry {
+impl TreeEntry {
     fn is_folder(&self) -> bool {
         self.mode == FOLDER
     }
@@ -28,7 +28,7 @@ impl Entry {
 
 /// The names of one folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tree(BTreeMap<Vec<u8>, Entry>);
+pub(super) struct Tree(BTreeMap<Vec<u8>, TreeEntry>);
 
 impl Tree {
     /// `None`: this is no tree. `id_len`: of an id in bytes.
@@ -39,7 +39,7 @@ impl Tree {
             let end = space + bytes[space..].iter().position(|&byte| byte == 0)?;
             let id = hex(bytes.get(end + 1..end + 1 + id_len)?);
             let mode = std::str::from_utf8(&bytes[..space]).ok()?.to_owned();
-            entries.insert(bytes[space + 1..end].to_vec(), Entry { mode, id });
+            entries.insert(bytes[space + 1..end].to_vec(), TreeEntry { mode, id });
             bytes = &bytes[end + 1 + id_len..];
         }
         Some(Self(entries))
@@ -48,12 +48,12 @@ impl Tree {
     fn to_bytes(&self) -> Vec<u8> {
         let mut entries: Vec<_> = self.0.iter().collect();
         // Git sorts a folder as if its name ended with a slash.
-        let sorts_as = |(name, entry): &(&Vec<u8>, &Entry)| {
+        let sorts_as = |(name, entry): &(&Vec<u8>, &TreeEntry)| {
             [name.as_slice(), if entry.is_folder() { b"/" } else { b"" }].concat()
         };
         entries.sort_by_cached_key(sorts_as);
         let mut bytes = Vec::new();
-        for (name, Entry { mode, id }) in entries {
+        for (name, TreeEntry { mode, id }) in entries {
             bytes.extend(mode.bytes());
             bytes.push(b' ');
             bytes.extend(name);
@@ -75,7 +75,7 @@ impl Tree {
     }
 
     fn put(&mut self, name: &str, mode: &str, id: &str) {
-        let entry = Entry { mode: mode.to_owned(), id: id.to_owned() };
+        let entry = TreeEntry { mode: mode.to_owned(), id: id.to_owned() };
         self.0.insert(name.as_bytes().to_vec(), entry);
     }
 }
@@ -129,7 +129,7 @@ impl<'a> Folder<'a> {
     }
 
     /// The folder after the edits; `write` stores a tree and says its id. `None`: nothing is left.
-    pub(super) fn grow<E>(
+    pub(super) fn tree_edit<E>(
         &self,
         write: &mut impl FnMut(&[u8]) -> Result<String, E>,
     ) -> Result<Option<String>, E> {

@@ -5,7 +5,7 @@ use super::head::{self, HEAD, Open};
 use super::{bytes, folders, zone};
 use crate::model::{Rejection, RelPath};
 use crate::protocol::board::NAME;
-use crate::protocol::board::names::{Place, PlaceKind, TaskId, Zone, id_of};
+use crate::protocol::board::names::{DocumentKind, DocumentPath, TaskId, Zone, id_of};
 use crate::protocol::board::table::Status;
 use crate::protocol::board::task::{self, Task};
 use crate::{store, workspace};
@@ -143,7 +143,8 @@ pub(super) fn reports(root: &Path, id: &TaskId) -> Vec<String> {
             for name in std::fs::read_dir(dir).into_iter().flatten().flatten() {
                 let Ok(name) = name.file_name().into_string() else { continue };
                 let path = format!(".kodingx/outbox/{agent}/{date}/{name}");
-                let place = Place::parse(&path).filter(|place| place.kind == PlaceKind::Report);
+                let place =
+                    DocumentPath::parse(&path).filter(|place| place.kind == DocumentKind::Report);
                 if place.is_some_and(|place| place.id == *id) {
                     found.push((date.clone(), path));
                 }

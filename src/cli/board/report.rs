@@ -6,7 +6,7 @@ use super::super::show;
 use super::{Place, bytes, inspect, refused, task_id};
 use crate::model::RelPath;
 use crate::protocol::board::names::{self, TaskId, same_agent};
-use crate::protocol::board::report::{self, Says};
+use crate::protocol::board::report::{self, ReportStatus};
 use serde_json::json;
 
 /// Print the latest report of a task
@@ -22,11 +22,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
     let place = Place::of(context)?;
-    let task = names::Place::parse(place.find(&args.id)?.as_str());
+    let task = names::DocumentPath::parse(place.find(&args.id)?.as_str());
     let mut reports = inspect::reports(&place.root, &args.id);
     // Somebody else's file about this task is no report of it (AG-07); it is shown where there is nothing better.
     reports.sort_by_key(|path| {
-        let by = names::Place::parse(path).zip(task.as_ref());
+        let by = names::DocumentPath::parse(path).zip(task.as_ref());
         by.is_some_and(|(report, task)| same_agent(&report.agent, &task.agent))
     });
     let Some(path) = reports.pop() else {
@@ -40,8 +40,8 @@ pub(crate) fn run(context: &Context, args: &Args) -> anyhow::Result<Exit> {
     let report = report::parse_in(&text, &RelPath::new(path.clone())?, place.manifest.zone)
         .map_err(|problems| refused(&problems))?;
     let status = match report.says {
-        Says::ReadyForReview => "READY_FOR_REVIEW",
-        Says::Blocked => "BLOCKED",
+        ReportStatus::ReadyForReview => "READY_FOR_REVIEW",
+        ReportStatus::Blocked => "BLOCKED",
     };
     show::json(&json!({
         "task_id": report.task_id, "agent": report.agent, "status": status, "path": path,

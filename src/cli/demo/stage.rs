@@ -5,7 +5,7 @@ use super::Play;
 use crate::capacity::Capacity;
 use crate::config::{Config, Env};
 use crate::daemon::limits;
-use crate::escalate::Voice;
+use crate::escalate::Notifier;
 use crate::repository::StateDir;
 use crate::run::Spares;
 use crate::workspace::Settings;
@@ -128,7 +128,7 @@ impl Stage {
             env: Arc::new(std::env::vars().collect()),
             program: std::env::current_exe()?,
             spares: Spares::default(),
-            voice: Voice::default(),
+            notifier: Notifier::default(),
             problem: None,
         })
     }

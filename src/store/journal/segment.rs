@@ -90,7 +90,7 @@ pub(super) fn scan(
     while next_line(&mut reader, &mut bytes).map_err(StoreError::io("read", path))? {
         let bad = |why| damaged(path, scan.lines + 1, why);
         if bytes.contains(&0) && is_blank(&mut reader).map_err(StoreError::io("read", path))? {
-            // Room for lines to come, or the parts of the last one that were on disk when the power failed.
+            // Preallocation for lines to come, or the parts of the last one that were on disk when the power failed.
             bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
             scan.torn = bytes;
             break;

@@ -60,8 +60,8 @@ impl Place {
         [self.aside.path().join(&name), self.repo().join("state").join(name)]
     }
 
-    fn shelf(&self) -> Shelf<'_> {
-        Shelf { aside: self.aside.path(), quarantine: &self.quarantine }
+    fn shelf(&self) -> TakeTarget<'_> {
+        TakeTarget { aside: self.aside.path(), quarantine: &self.quarantine }
     }
 
     fn put(&self, bytes: &str) {

@@ -53,7 +53,7 @@ impl Place {
     fn take_for_now(&self, key: &Key, seen: Option<&str>) -> (Taken, Unsynced) {
         let seen = seen.map(|text| Digest::of(text.as_bytes()));
         let repo = self.root.path().join("repo");
-        let shelf = Shelf { aside: &self.aside, quarantine: &self.quarantine };
+        let shelf = TakeTarget { aside: &self.aside, quarantine: &self.quarantine };
         let mut unsynced = Unsynced::default();
         let taken = take(&repo, &path(), seen.as_ref(), shelf, key, "stale", &mut unsynced);
         (taken.unwrap(), unsynced)

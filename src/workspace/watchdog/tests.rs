@@ -4,13 +4,13 @@ use super::*;
 use crate::capacity::Capacity;
 use crate::clock;
 use crate::config::Config;
-use crate::escalate::Voice;
+use crate::escalate::Notifier;
 use crate::model::{Condition, Decision, Interest, Wake};
 use crate::protocol::{Protocol, Status};
 use crate::repository::StateDir;
 use crate::run::Spares;
 use crate::workspace::slot::Slot;
-use crate::workspace::{Settings, Stranger};
+use crate::workspace::{Settings, UnknownRepoPolicy};
 use std::path::Path;
 
 /// Claims what it is told to claim, and never does anything.
@@ -49,12 +49,12 @@ async fn workspace(dir: &Path) -> Workspace {
         env: Default::default(),
         program: "/nowhere/agency".into(),
         spares: Spares::default(),
-        voice: Voice::default(),
+        notifier: Notifier::default(),
         problem: None,
     };
     let repo = dir.join("repo");
     std::fs::create_dir_all(&repo).unwrap();
-    Workspace::open(&repo, &settings, Stranger::Wait).await.unwrap()
+    Workspace::open(&repo, &settings, UnknownRepoPolicy::Wait).await.unwrap()
 }
 
 fn at(begun: Now, seconds: u64) -> Now {
@@ -63,7 +63,7 @@ fn at(begun: Now, seconds: u64) -> Now {
 }
 
 fn told(workspace: &Workspace) -> Vec<(String, State)> {
-    let records = workspace.hands.outbox.all().into_iter();
+    let records = workspace.runner.outbox.all().into_iter();
     records.filter(|record| record.rule == RULE).map(|r| (r.summary, r.state)).collect()
 }
 
@@ -82,7 +82,7 @@ async fn a_protocol_that_stands_still_for_a_minute_is_told_and_opened_again() {
     assert!(ours.has_stalled(at(begun, 60)), "it must be opened again");
     let said = told(&ours);
     assert_eq!(said, [("stalled: `toy` claims to be working: thinking".to_owned(), State::Open)]);
-    let record = &ours.hands.outbox.all()[0];
+    let record = &ours.runner.outbox.all()[0];
     assert!(record.evidence.iter().any(|line| line.starts_with("journal ")), "{record:?}");
     drop(ours);
 

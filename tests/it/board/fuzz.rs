@@ -247,7 +247,7 @@ fn no_document_makes_a_parser_panic_and_an_edit_keeps_every_other_byte() {
         }
         drop(serde_json::from_str::<artifact::Artifact>(&text));
         risks::check(&TaskId::sequential(7), &["R-001".to_owned()], &risks::parse(&text));
-        drop(names::Place::parse(&text));
+        drop(names::DocumentPath::parse(&text));
     }
     assert!(valid > trials() / 100, "only {valid} were valid: the test looks at nothing");
 }

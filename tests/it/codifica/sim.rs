@@ -5,7 +5,9 @@
 use crate::world::{Killed, World};
 use agency::model::*;
 use agency::protocol::Protocol;
-use agency::protocol::codifica::{Action, Actor, Board, Codifica, Config, Desk, Stamp, State, act};
+use agency::protocol::codifica::{
+    Action, Actor, Board, Codifica, Config, KeeperSettings, Stamp, State, act,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,12 +19,12 @@ const FILE: &str = "work.md";
 
 fn make() -> Box<dyn Protocol> {
     let agents = ["one", "two"].map(str::to_owned).to_vec();
-    let desk = Desk {
+    let desk = KeeperSettings {
         repo: "a1b2c3d4".to_owned(),
         git: true,
         program: "agency".to_owned(),
         agents,
-        ..Desk::default()
+        ..KeeperSettings::default()
     };
     Box::new(Codifica::new(desk))
 }

@@ -6,7 +6,7 @@ use super::{check_each, files_below, folders, golden, root, show};
 use crate::sheets::{Answer, MANIFEST, PROFILE, Task, asked_for};
 use crate::world::{Entry, MakeProtocol, World};
 use agency::model::*;
-use agency::protocol::board::{Answers, Board, Limits, Place, table};
+use agency::protocol::board::{Answers, Board, Limits, RepoFacts, table};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -165,7 +165,7 @@ fn limits() -> Limits {
 }
 
 fn board(limits: Limits) -> Box<dyn agency::protocol::Protocol> {
-    Box::new(Board::new(Place { repo: "a1b2c3d4".to_owned(), git: true }, limits))
+    Box::new(Board::new(RepoFacts { repo: "a1b2c3d4".to_owned(), git: true }, limits))
 }
 
 impl House {
@@ -183,7 +183,7 @@ impl House {
             },
             Self::SetUp => || board(Limits { setup: vec!["npm ci".to_owned()], ..limits() }),
             Self::NoGit => || {
-                let place = Place { repo: "a1b2c3d4".to_owned(), git: false };
+                let place = RepoFacts { repo: "a1b2c3d4".to_owned(), git: false };
                 Box::new(Board::new(place, limits()))
             },
         }

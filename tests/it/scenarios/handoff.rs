@@ -4,7 +4,7 @@ use super::review_loop::check_after;
 use super::{check_each, folders, golden, root, show};
 use crate::world::World;
 use agency::model::*;
-use agency::protocol::handoff::{Handoff, Limits, Place, table};
+use agency::protocol::handoff::{Handoff, Limits, RepoFacts, table};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, collections::BTreeSet, fs, path::Path, time::Duration};
@@ -115,7 +115,7 @@ fn without_git() -> Box<dyn agency::protocol::Protocol> {
 }
 
 fn make(git: bool) -> Box<dyn agency::protocol::Protocol> {
-    let place = Place { repo: "a1b2c3d4".to_owned(), git };
+    let place = RepoFacts { repo: "a1b2c3d4".to_owned(), git };
     Box::new(Handoff::new(place, Limits { max_iterations: 2, ..Limits::default() }))
 }
 

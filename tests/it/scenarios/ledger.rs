@@ -4,7 +4,7 @@
 use super::{check_each, folders, golden, root, show};
 use crate::world::World;
 use agency::model::*;
-use agency::protocol::ledger::{Ledger, Limits, Place, table};
+use agency::protocol::ledger::{Ledger, Limits, RepoFacts, table};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,7 +75,7 @@ impl Default for Scene {
 }
 
 pub(crate) fn make() -> Box<dyn agency::protocol::Protocol> {
-    let place = Place { repo: "a1b2c3d4".to_owned(), name: "shop".to_owned(), git: true };
+    let place = RepoFacts { repo: "a1b2c3d4".to_owned(), name: "shop".to_owned(), git: true };
     Box::new(Ledger::new(place, Limits::default()))
 }
 

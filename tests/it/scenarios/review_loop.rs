@@ -3,7 +3,7 @@
 use super::{blessing, check_each, files_below, folders, golden, root, show};
 use crate::world::{Entry, World};
 use agency::model::*;
-use agency::protocol::review_loop::{Limits, Place, ReviewLoop, table};
+use agency::protocol::review_loop::{Limits, RepoFacts, ReviewLoop, table};
 use serde::Deserialize;
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
@@ -176,13 +176,13 @@ fn without_git() -> Box<dyn agency::protocol::Protocol> {
 }
 
 fn with_gates() -> Box<dyn agency::protocol::Protocol> {
-    let place = Place { repo: "a1b2c3d4".to_owned(), git: true };
+    let place = RepoFacts { repo: "a1b2c3d4".to_owned(), git: true };
     let gates = ["make check", "make test"].map(str::to_owned).to_vec();
     Box::new(ReviewLoop::new(place, Limits { gates, ..Limits::default() }))
 }
 
 fn make(git: bool, push: bool) -> Box<dyn agency::protocol::Protocol> {
-    let place = Place { repo: "a1b2c3d4".to_owned(), git };
+    let place = RepoFacts { repo: "a1b2c3d4".to_owned(), git };
     Box::new(ReviewLoop::new(place, Limits { push, ..Limits::default() }))
 }
 

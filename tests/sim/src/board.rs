@@ -11,7 +11,7 @@ use crate::sheets::{MANIFEST, PROFILE, Task};
 use crate::world::{Killed, MakeProtocol, Tree, World};
 use agency::model::*;
 use agency::protocol::Protocol;
-use agency::protocol::board::{Board, Limits, Place};
+use agency::protocol::board::{Board, Limits, RepoFacts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn board(setup: &[&str]) -> Box<dyn Protocol> {
     let agents = ["claude-code", "codex", "gemini"].map(str::to_owned);
     let setup = setup.iter().map(|&line| line.to_owned()).collect();
     let limits = Limits { agents: agents.into(), setup, ..Limits::default() };
-    Box::new(Board::new(Place { repo: "a1b2c3d4".to_owned(), git: true }, limits))
+    Box::new(Board::new(RepoFacts { repo: "a1b2c3d4".to_owned(), git: true }, limits))
 }
 
 /// One seed's world, and everybody in it.

@@ -8,7 +8,7 @@ use crate::dice::Dice;
 use crate::world::{Entry, Killed, MakeProtocol, World};
 use agency::model::*;
 use agency::protocol::Protocol;
-use agency::protocol::review_loop::{Limits, Place, ReviewLoop};
+use agency::protocol::review_loop::{Limits, RepoFacts, ReviewLoop};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, time::Duration};
 
@@ -31,13 +31,13 @@ const LEGAL: &[(&str, &str, &str, &str, &str)] = &[
 ];
 
 fn make() -> Box<dyn Protocol> {
-    let place = Place { repo: "a1b2c3d4".to_owned(), git: true };
+    let place = RepoFacts { repo: "a1b2c3d4".to_owned(), git: true };
     Box::new(ReviewLoop::new(place, Limits::default()))
 }
 
 /// The same with a gate of the owner's.
 fn make_gated() -> Box<dyn Protocol> {
-    let place = Place { repo: "a1b2c3d4".to_owned(), git: true };
+    let place = RepoFacts { repo: "a1b2c3d4".to_owned(), git: true };
     let gates = vec!["make check".to_owned()];
     Box::new(ReviewLoop::new(place, Limits { gates, ..Limits::default() }))
 }

@@ -14,7 +14,7 @@ pub(super) struct Key {
 
 /// One setting. Without a value it means `true`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct Setting {
     pub(super) key: Key,
     pub(super) value: Option<String>,
 }
@@ -35,7 +35,7 @@ impl fmt::Display for Key {
     }
 }
 
-impl Entry {
+impl Setting {
     pub(super) fn text(&self) -> &str {
         self.value.as_deref().unwrap_or("true")
     }
@@ -45,7 +45,7 @@ impl Entry {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BadLine(pub(super) usize);
 
-pub(super) fn parse(text: &str) -> Result<Vec<Entry>, BadLine> {
+pub(super) fn parse(text: &str) -> Result<Vec<Setting>, BadLine> {
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
     let mut parser = Parser { rest: text.chars().peekable(), line: 1 };
     parser.entries().ok_or(BadLine(parser.line))
@@ -58,7 +58,7 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     /// `None`: it broke off in the current line.
-    fn entries(&mut self) -> Option<Vec<Entry>> {
+    fn entries(&mut self) -> Option<Vec<Setting>> {
         let mut entries = Vec::new();
         let mut section = None;
         while let Some(next) = self.rest.peek().copied() {
@@ -69,7 +69,7 @@ impl Parser<'_> {
                 _ if next.is_ascii_alphabetic() => {
                     let (section, subsection) = section.clone()?;
                     let (name, value) = (self.word(), self.value_if_any()?);
-                    entries.push(Entry { key: Key { section, subsection, name }, value });
+                    entries.push(Setting { key: Key { section, subsection, name }, value });
                 }
                 _ => return None,
             }
@@ -180,9 +180,9 @@ impl Parser<'_> {
 }
 
 /// Text that git reads as exactly these settings.
-pub(super) fn render(entries: &[Entry]) -> String {
+pub(super) fn render(entries: &[Setting]) -> String {
     let mut text = String::new();
-    for Entry { key, value } in entries {
+    for Setting { key, value } in entries {
         let subsection = key.subsection.as_ref().map_or_else(String::new, |name| {
             format!(" \"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
         });
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> Vec<String> {
-        let show = |entry: Entry| match &entry.value {
+        let show = |entry: Setting| match &entry.value {
             Some(value) => format!("{}={value}", entry.key),
             None => entry.key.to_string(),
         };
@@ -260,7 +260,7 @@ mod tests {
     }
 
     fn by_us(text: &str) -> Option<String> {
-        let show = |entry: Entry| match entry.value {
+        let show = |entry: Setting| match entry.value {
             Some(value) => format!("{}\n{value}\0", entry.key),
             None => format!("{}\0", entry.key),
         };

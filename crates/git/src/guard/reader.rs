@@ -3,7 +3,7 @@
 
 mod around;
 
-use super::config::{self, Entry};
+use super::config::{self, Setting};
 use super::files::read_bytes;
 use super::harmless;
 use super::stamp::Stamp;
@@ -27,7 +27,7 @@ pub(super) struct Site {
     pub(super) common_dir: PathBuf,
     pub(super) home: Option<PathBuf>,
     /// Where checked configuration is laid down for git.
-    pub(super) vault: PathBuf,
+    pub(super) checked_git_dir: PathBuf,
 }
 
 /// One reading, with the stamps under which it was made.
@@ -95,8 +95,8 @@ impl Reader<'_> {
     }
 
     /// The repository's own file, and the work tree's where it is switched on: git must not look for it by itself.
-    fn lay_down(&mut self, main: Vec<Entry>, own: Option<Vec<Entry>>) {
-        let asks = |entry: &Entry| {
+    fn lay_down(&mut self, main: Vec<Setting>, own: Option<Vec<Setting>>) {
+        let asks = |entry: &Setting| {
             entry.key.kind() == ("extensions", "worktreeconfig")
                 && !["false", "no", "off", "0", ""]
                     .iter()
@@ -109,7 +109,7 @@ impl Reader<'_> {
     }
 
     /// What git may read in the place of this file; `None` if there is none.
-    fn config(&mut self, file: &Path, depth: usize) -> Result<Option<Vec<Entry>>, Unreadable> {
+    fn config(&mut self, file: &Path, depth: usize) -> Result<Option<Vec<Setting>>, Unreadable> {
         let name = self.name(file);
         let Some(text) = self.text(file, CONFIG_MAX)? else { return Ok(None) };
         let entries = config::parse(&text).map_err(|config::BadLine(line)| {
@@ -148,9 +148,9 @@ impl Reader<'_> {
     fn included(
         &mut self,
         by: &Path,
-        entry: Entry,
+        entry: Setting,
         depth: usize,
-    ) -> Result<Option<Entry>, Unreadable> {
+    ) -> Result<Option<Setting>, Unreadable> {
         let near = by.parent().unwrap_or(by);
         // Somebody else's home, or git's own folder: the name is pinned, what lies there is not ours to read.
         let Some(path) = self.expand(entry.text()) else { return Ok(Some(entry)) };
@@ -161,7 +161,7 @@ impl Reader<'_> {
         let name = format!("included-{}", self.reading.files.len());
         self.reading.files.insert(name.clone(), config::render(&entries));
         let mut entry = entry;
-        entry.value = Some(self.site.vault.join(name).display().to_string());
+        entry.value = Some(self.site.checked_git_dir.join(name).display().to_string());
         entry.key.subsection = entry.key.subsection.map(|condition| anchored(&condition, near));
         Ok(Some(entry))
     }

@@ -1,6 +1,6 @@
 //! An index that we read and write is the one that git reads and writes.
 
-use super::{Edits, Entry, Index, Stat};
+use super::{Edits, Index, IndexEntry, Stat};
 use crate::ObjectFormat;
 use std::path::Path;
 use std::process::Command;
@@ -49,7 +49,7 @@ fn an_edit_is_what_git_would_have_made_of_it() {
     let dir = repository("sha1");
     let mut index = Index::parse(&read(dir.path()), ObjectFormat::Sha1).unwrap();
     let blob = git(dir.path(), &["rev-parse", "HEAD:d0/e/fff"]).trim().to_owned();
-    let entry = Entry::of(&("100755".to_owned(), blob.clone())).unwrap();
+    let entry = IndexEntry::of(&("100755".to_owned(), blob.clone())).unwrap();
     let put = ["d1", "d0/e/fff/below", "new"].map(|path| (path.to_owned(), Some(entry.clone())));
     let mut edits: Edits = put.into();
     edits.insert("d2/e/ff".to_owned(), None);
@@ -90,7 +90,7 @@ fn new_stamps_leave_the_trees_above_as_they_are() {
     let before = Index::parse(&read(dir.path()), ObjectFormat::Sha1).unwrap();
     let mut index = before.clone();
     let (path, entry) = before.entries()[0].clone();
-    index.edit([(path, Some(Entry { stat: Stat::default(), ..entry }))].into());
+    index.edit([(path, Some(IndexEntry { stat: Stat::default(), ..entry }))].into());
     assert_eq!(index.folders, before.folders);
     assert_ne!(index, before);
 }
@@ -142,7 +142,7 @@ fn stamps_that_somebody_else_wrote_are_not_believed() {
     let ours = Index::parse(&read(dir.path()), ObjectFormat::Sha1).unwrap();
     let mut theirs = ours.clone();
     let (path, entry) = ours.entries()[3].clone();
-    let forged = Entry { stat: Stat { size: 99, ..entry.stat }, ..entry };
+    let forged = IndexEntry { stat: Stat { size: 99, ..entry.stat }, ..entry };
     theirs.edit([(path.clone(), Some(forged.clone())), ("new".to_owned(), Some(forged))].into());
     theirs.believe_only(&ours);
     for path in [path.as_str(), "new"] {

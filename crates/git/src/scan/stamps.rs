@@ -1,7 +1,7 @@
 //! Files by what the file system says of them, compared with what an index says. It opens no file.
 
 use crate::checkout::is_settled;
-use crate::index::{Entry, Index, Stat};
+use crate::index::{Index, IndexEntry, Stat};
 use agency_protocols::model::Timestamp;
 use nix::dir::Type;
 use nix::fcntl::AtFlags;
@@ -35,7 +35,7 @@ pub(super) fn unchanged(root: &impl AsFd, index: &Index, taken: Timestamp) -> Ve
 
 fn compare(
     root: BorrowedFd<'_>,
-    entries: &[(String, Entry)],
+    entries: &[(String, IndexEntry)],
     unchanged: &mut [bool],
     taken: Timestamp,
 ) {
@@ -46,7 +46,7 @@ fn compare(
 }
 
 /// Devices are numbered anew with every boot, and do not count.
-fn is_same(entry: &Entry, stat: &FileStat) -> bool {
+fn is_same(entry: &IndexEntry, stat: &FileStat) -> bool {
     let now = stat_of(stat);
     Some(entry.mode) == mode_of(stat) && Stat { dev: now.dev, ..entry.stat } == now
 }
@@ -99,10 +99,10 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::Path;
 
-    fn entry(dir: &fs::File, name: &str) -> Entry {
+    fn entry(dir: &fs::File, name: &str) -> IndexEntry {
         let stat = fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW).unwrap();
         let id = Id::parse(&"a1".repeat(20)).unwrap();
-        Entry::new(stat_of(&stat), mode_of(&stat).unwrap(), id)
+        IndexEntry::new(stat_of(&stat), mode_of(&stat).unwrap(), id)
     }
 
     /// Three files more than one thread takes.

@@ -1,7 +1,7 @@
 //! A work tree that we take in ourselves is taken in as git would have done it, and what only git can do is left to git.
 
 use super::{Owner, date, path, paths, plan_all};
-use crate::index::{Entry, Index, Stat};
+use crate::index::{Index, IndexEntry, Stat};
 use crate::patterns::Patterns;
 use crate::{Committed, Repo};
 use proptest::prelude::*;
@@ -237,7 +237,7 @@ fn forge(index: &Path, file: &Path) {
         size: meta.len() as u32,
         ..known.stat
     };
-    let entry = Entry::new(stat, known.mode, known.id);
+    let entry = IndexEntry::new(stat, known.mode, known.id);
     forged.edit([(name.to_owned(), Some(entry))].into());
     fs::write(index, forged.to_bytes(format, true)).unwrap();
     let later = SystemTime::now() + Duration::from_secs(60);

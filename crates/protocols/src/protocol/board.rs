@@ -61,7 +61,7 @@ pub const FILE_MAX: u64 = 1 << 20;
 
 /// Where this board lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RepoFacts {
     /// Distinguishes runs of different repositories.
     pub repo: String,
     pub git: bool,
@@ -152,12 +152,12 @@ impl Limits {
 
 pub struct Board {
     limits: Limits,
-    place: Place,
+    place: RepoFacts,
     index: Index,
 }
 
 impl Board {
-    pub fn new(place: Place, limits: Limits) -> Self {
+    pub fn new(place: RepoFacts, limits: Limits) -> Self {
         let index = Index::new(limits.agents.clone());
         Self { limits, place, index }
     }

@@ -53,7 +53,7 @@ pub use contract::{TERMS, Term, contract};
 pub use edit::{Edit, EditFault};
 pub use finding::{Finding, Level};
 pub use judge::judge;
-pub use keeper::{Codifica, Desk, actor_of};
+pub use keeper::{Codifica, KeeperSettings, actor_of};
 pub use next::{Nothing, candidates, claim_next, next};
 pub use read::SUMMARY_MAX;
 pub use scope::{is_image, judge_changes, judge_commit};

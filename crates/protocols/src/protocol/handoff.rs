@@ -60,7 +60,7 @@ impl Default for Limits {
 
 /// Where this relay lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RepoFacts {
     /// Distinguishes runs of different repositories.
     pub repo: String,
     pub git: bool,
@@ -68,12 +68,12 @@ pub struct Place {
 
 pub struct Handoff {
     limits: Limits,
-    place: Place,
+    place: RepoFacts,
     index: Index,
 }
 
 impl Handoff {
-    pub fn new(place: Place, limits: Limits) -> Self {
+    pub fn new(place: RepoFacts, limits: Limits) -> Self {
         Self { limits, place, index: Index::default() }
     }
 

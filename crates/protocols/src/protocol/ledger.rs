@@ -25,7 +25,6 @@ pub mod issues;
 pub mod json;
 mod judging;
 mod memory;
-mod moving;
 mod opening;
 mod parking;
 pub mod progress;
@@ -35,6 +34,7 @@ mod running;
 mod splice;
 mod standing;
 pub mod table;
+mod transition;
 pub mod words;
 
 pub use features::{FEATURES, Features};
@@ -97,7 +97,7 @@ pub struct Limits {
 
 /// Where this ledger lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RepoFacts {
     /// Distinguishes runs of different repositories.
     pub repo: String,
     /// The project's name, where nobody gave it one.
@@ -108,12 +108,12 @@ pub struct Place {
 /// The loop of the ledger in one repository.
 pub struct Ledger {
     limits: Limits,
-    place: Place,
+    place: RepoFacts,
     index: Index,
 }
 
 impl Ledger {
-    pub fn new(place: Place, limits: Limits) -> Self {
+    pub fn new(place: RepoFacts, limits: Limits) -> Self {
         Self { limits, place, index: Index::default() }
     }
 }

@@ -19,22 +19,22 @@ mod gates;
 mod history;
 mod hold;
 mod index;
-mod leavings;
 mod mandates;
 mod memory;
-mod moving;
 mod open_list;
 mod overreach;
 mod owner_verbs;
 mod prompt;
 mod push;
 mod review;
+mod run_changes;
 mod secrets;
 mod steps;
 mod summary;
 pub mod table;
 mod takeover;
 mod tamper;
+mod transition;
 mod turn;
 
 use super::{Protocol, Status};
@@ -111,7 +111,7 @@ impl Default for Limits {
 
 /// Where this loop lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RepoFacts {
     /// Distinguishes runs of different repositories.
     pub repo: String,
     pub git: bool,
@@ -119,12 +119,12 @@ pub struct Place {
 
 pub struct ReviewLoop {
     limits: Limits,
-    place: Place,
+    place: RepoFacts,
     index: Index,
 }
 
 impl ReviewLoop {
-    pub fn new(place: Place, limits: Limits) -> Self {
+    pub fn new(place: RepoFacts, limits: Limits) -> Self {
         Self { limits, place, index: Index::default() }
     }
 }

@@ -7,35 +7,35 @@ use crate::model::{Decision, Now};
 
 const ABOUT: &str = "assignee ";
 
-/// Says once for each name that it is unknown, and stops showing what is so no more.
-pub(super) fn unknown(it: &Board, _: Now) -> Option<Decision> {
-    if it.is_away() {
+/// ReportStatus once for each name that it is unknown, and stops showing what is so no more.
+pub(super) fn unknown(board: &Board, _: Now) -> Option<Decision> {
+    if board.is_away() {
         return None;
     }
     let about = |name: &str| format!("{ABOUT}{name}");
-    let told = &it.index.memory.told;
-    let mut decision = it.builder();
-    let known = |name: &str| is_known(it, name) || !it.index.people.contains_key(name);
+    let told = &board.index.memory.told;
+    let mut decision = board.builder();
+    let known = |name: &str| is_known(board, name) || !board.index.people.contains_key(name);
     if told.keys().any(|key| key.strip_prefix(ABOUT).is_some_and(known)) {
-        tell::over(it, &mut decision, "AG-37", |key| key.strip_prefix(ABOUT).is_some_and(known));
+        tell::over(board, &mut decision, "AG-37", |key| key.strip_prefix(ABOUT).is_some_and(known));
         return Some(decision.finish());
     }
-    let mut people = it.index.people.iter();
+    let mut people = board.index.people.iter();
     let (name, ids) =
-        people.find(|(name, _)| !is_known(it, name) && !told.contains_key(&about(name)))?;
+        people.find(|(name, _)| !is_known(board, name) && !told.contains_key(&about(name)))?;
     let id = ids.first()?;
-    let agents: Vec<&str> = it.limits.agents.iter().map(String::as_str).collect();
+    let agents: Vec<&str> = board.limits.agents.iter().map(String::as_str).collect();
     let text = format!(
         "{id} is for `{name}`, who is neither an agent (known: {}) nor a person of this board; nobody starts it. A person belongs into `builders` of agency.json, or their task says `person: true`",
         agents.join(", ")
     );
-    tell::once(it, &mut decision, "AG-37", &about(name), &text);
+    tell::once(board, &mut decision, "AG-37", &about(name), &text);
     Some(decision.finish())
 }
 
 /// Agents are not asked about here; people are known by the manifest.
-fn is_known(it: &Board, name: &str) -> bool {
-    match &it.index.manifest {
+fn is_known(board: &Board, name: &str) -> bool {
+    match &board.index.manifest {
         Some(Ok(manifest)) => {
             let mut names = manifest.builders.iter().chain([&manifest.orchestrator]);
             names.any(|known| seat(known) == name)

@@ -3,7 +3,7 @@
 
 use super::building::{answer_path, lines, outside_ours, send_back, snapshot, take_paper, written};
 use super::memory::{Stage, Work};
-use super::names::{PlaceKind, seat};
+use super::names::{DocumentKind, seat};
 use super::report::{self, Verdict};
 use super::scope::OURS;
 use super::work::{Job, Step};
@@ -15,9 +15,9 @@ use crate::model::{
 
 /// The auditor begins: another agent than the builder, in the same tree, on the tree that was judged.
 pub(super) fn start(step: &Step<'_>) -> Option<Decision> {
-    let auditor = Seat::new(seat(&step.it.limits.auditor));
-    let task = step.it.index.task(step.id)?;
-    if step.it.limits.same_agent(&auditor, &step.seat()) {
+    let auditor = Seat::new(seat(&step.board.limits.auditor));
+    let task = step.board.index.task(step.id)?;
+    if step.board.limits.same_agent(&auditor, &step.seat()) {
         let why =
             format!("the auditor `{auditor}` is the builder; another agent must look (AG-10)");
         return Some(step.ask_owner("AG-10", &why, "set board.auditor to another agent than the builder, then agency task request-changes".to_owned()));
@@ -25,14 +25,14 @@ pub(super) fn start(step: &Step<'_>) -> Option<Decision> {
     if let Some(wait) = step.lease(&auditor, "auditor") {
         return Some(wait).filter(|decision| !decision.is_quiet());
     }
-    let path = answer_path(step, step.id, PlaceKind::Audit, auditor.as_str())?;
+    let path = answer_path(step, step.id, DocumentKind::Audit, auditor.as_str())?;
     let answer = RelPath::new(&path).ok()?;
     let (lay, stamp, changed) = match seen_before(step, &answer) {
         Ok(seen) => seen,
         Err(ask) => return Some(*ask),
     };
     let report = step.reported().map(|paper| paper.path.to_string()).unwrap_or_default();
-    let mut decision = step.it.builder();
+    let mut decision = step.board.builder();
     let prompt = prompt::auditor(step, task, &report, &path, &changed);
     tell_maker(step, &mut decision, &auditor);
     // It looks; what it has to say it can say. Where its CLI cannot be told so, the tree is all that tells (AG-34).
@@ -51,14 +51,14 @@ pub(super) fn start(step: &Step<'_>) -> Option<Decision> {
 /// Two of one maker share their blind spots; that is said once for each pair, and shown for as long as it is so.
 fn tell_maker(step: &Step<'_>, decision: &mut Builder, auditor: &Seat) {
     let builder = step.seat();
-    let Some(maker) = step.it.limits.same_maker(auditor, &builder) else {
+    let Some(maker) = step.board.limits.same_maker(auditor, &builder) else {
         let pair = format!(" audits {builder}");
-        return tell::over(step.it, decision, "AG-10", |about| about.ends_with(&pair));
+        return tell::over(step.board, decision, "AG-10", |about| about.ends_with(&pair));
     };
     let text = format!(
         "auditor `{auditor}` and builder `{builder}` are both {maker}: the audit is worth less than one by another maker's agent"
     );
-    tell::once(step.it, decision, "AG-10", &format!("{auditor} audits {builder}"), &text);
+    tell::once(step.board, decision, "AG-10", &format!("{auditor} audits {builder}"), &text);
 }
 
 /// What lies where the verdict will be asked for, its stamp, and what there is to look at, as far as git tells.
@@ -145,8 +145,8 @@ fn brought(
     step: &Step<'_>,
     changed: &[Change],
 ) -> Result<Result<(RelPath, Bytes), String>, Box<Decision>> {
-    let auditor = seat(&step.it.limits.auditor);
-    let found = written(changed, step.id, PlaceKind::Audit, &auditor);
+    let auditor = seat(&step.board.limits.auditor);
+    let found = written(changed, step.id, DocumentKind::Audit, &auditor);
     let asked = step.work.answer.as_ref();
     if let Some(path) = found.as_ref().or(asked)
         && let Fact::File(Some(bytes)) =
@@ -183,7 +183,7 @@ fn brought(
 
 /// The verdict is remembered, and its document kept in the owner's tree with everything else about the task.
 fn heard(step: &Step<'_>, audit: &report::Audit, path: RelPath, bytes: &Bytes) -> Decision {
-    let mut decision = step.it.builder();
+    let mut decision = step.board.builder();
     let work = take_paper(step, &mut decision, &path, bytes, step.work.clone());
     let verdict = match audit.verdict {
         Verdict::Pass => Vec::new(),

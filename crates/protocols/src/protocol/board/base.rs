@@ -21,12 +21,12 @@ pub(super) fn check(step: &Step<'_>) -> Option<Decision> {
     let tip = Some(&step.work.base).filter(|base| base.as_str() != shared::NO_COMMIT);
     let profile = match verifying::profile(step, tip) {
         Err(ask) => return Some(*ask),
-        Ok(Ok(profile)) if profile.platform.fits(step.it.limits.os) => profile,
+        Ok(Ok(profile)) if profile.platform.fits(step.board.limits.os) => profile,
         // A profile that cannot be read, or is for another system, is the verify's matter.
         Ok(_) => return Some(step.to(Stage::Build)),
     };
     // One task at a time looks: the others go by what it found.
-    let memory = &step.it.index.memory;
+    let memory = &step.board.index.memory;
     let works = memory.working.iter().filter_map(|id| memory.tasks.get(id)?.work.as_ref());
     if works.into_iter().any(|work| work.checking.is_some()) {
         return None;
@@ -35,9 +35,9 @@ pub(super) fn check(step: &Step<'_>) -> Option<Decision> {
 }
 
 fn next(step: &Step<'_>, profile: Profile) -> Decision {
-    let base = &step.it.index.memory.base;
+    let base = &step.board.index.memory.base;
     let unknown = |line: &&String| !base.is_known(line, &step.work.base);
-    let mut decision = step.it.builder();
+    let mut decision = step.board.builder();
     if let Some(line) = profile.commands.iter().find(unknown) {
         let (job, who) = (Job::Command(verifying::command(step, line)), Seat::new("verify"));
         let run = step.spawn(&mut decision, step.tree(), (who, "base", step.id.as_str()), job);
@@ -50,7 +50,7 @@ fn next(step: &Step<'_>, profile: Profile) -> Decision {
         let (stage, dod) = (Stage::Build, profile.commands);
         step.keep(&mut decision, Work { stage, dod, tries: 0, ..step.work.clone() });
     } else {
-        tell::hold(step.it, &mut decision, failing(step, &profile.name, &red), WayOut::Resume);
+        tell::hold(step.board, &mut decision, failing(step, &profile.name, &red), WayOut::Resume);
     }
     decision.finish()
 }
@@ -85,7 +85,7 @@ fn short(commit: &CommitId) -> String {
 /// A command on the base has ended. One that was stopped, or whose end nobody saw, is run again.
 pub(super) fn note(step: &Step<'_>, decision: &mut Builder, end: &RunEnd) {
     let Some(cmd) = step.work.checking.clone() else { return };
-    let mut base = step.it.index.memory.base.clone();
+    let mut base = step.board.index.memory.base.clone();
     match &end.outcome {
         Outcome::Lost | Outcome::Stopped { .. } => return,
         Outcome::Ok => drop(base.passed.insert(cmd)),
@@ -110,12 +110,12 @@ fn red(step: &Step<'_>, cmd: String, exit_code: i32, end: &RunEnd) -> Red {
 
 /// `agency resume`: the commands run again on the commit as it is now, except those that the owner accepts as they failed.
 pub(super) fn resumed(
-    it: &Board,
+    board: &Board,
     decision: &mut Builder,
     command: &Command,
 ) -> Result<Option<String>, String> {
     let wanted: BTreeSet<&str> = command.arg("accept-gate").unwrap_or_default().lines().collect();
-    let base = &it.index.memory.base;
+    let base = &board.index.memory.base;
     if base.red.is_empty() {
         return match wanted.first() {
             Some(cmd) => Err(format!(
@@ -140,15 +140,15 @@ pub(super) fn resumed(
         next.passed.clear();
     }
     decision.remember("base", next);
-    begin_anew(it, decision);
+    begin_anew(board, decision);
     let names: Vec<_> = wanted.iter().map(|cmd| format!("`{cmd}`")).collect();
     Ok((!names.is_empty()).then(|| format!("the failing command {} is accepted", names.join(", "))))
 }
 
 /// Tasks that have not begun yet begin from the commit as it is now: the owner may have mended it there.
-fn begin_anew(it: &Board, decision: &mut Builder) {
-    let memory = &it.index.memory;
-    let head = it.index.checkout.as_ref().and_then(|checkout| checkout.head.clone());
+fn begin_anew(board: &Board, decision: &mut Builder) {
+    let memory = &board.index.memory;
+    let head = board.index.checkout.as_ref().and_then(|checkout| checkout.head.clone());
     for id in &memory.working {
         let Some(known) = memory.tasks.get(id) else { continue };
         let Some(work) = known.work.as_ref().filter(|work| work.stage == Stage::Base) else {
@@ -166,8 +166,8 @@ fn begin_anew(it: &Board, decision: &mut Builder) {
 }
 
 /// What is checked on the base, while a command runs there.
-pub(super) fn doing(it: &Board) -> Option<String> {
-    let memory = &it.index.memory;
+pub(super) fn doing(board: &Board) -> Option<String> {
+    let memory = &board.index.memory;
     let mut works = memory.working.iter().filter_map(|id| memory.tasks.get(id)?.work.as_ref());
     let work = works.find(|work| work.checking.is_some())?;
     let line = clip(work.checking.as_deref().unwrap_or_default(), 60);

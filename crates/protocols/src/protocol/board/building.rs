@@ -1,9 +1,9 @@
 //! A task's builder: started with all that it needs, judged by what it left in the task's own tree; sent back with what was found.
 
-use super::memory::{Paper, Stage, Work};
+use super::memory::{AcceptedReport, Stage, Work};
 use super::moves::Moves;
-use super::names::{Place, PlaceKind, TaskId, same_agent};
-use super::report::{self, Says};
+use super::names::{DocumentKind, DocumentPath, TaskId, same_agent};
+use super::report::{self, ReportStatus};
 use super::scope::{self, OURS};
 use super::table::{Status, between};
 use super::tell::{self, Reason};
@@ -37,9 +37,9 @@ pub(super) fn start(step: &Step<'_>) -> Option<Decision> {
         Ok(None) => (None, Vec::new()),
         Err(why) => return Some(step.again(Stage::Build, &why)),
     };
-    let task = step.it.index.task(step.id)?;
+    let task = step.board.index.task(step.id)?;
     let target = step.target();
-    let Some(path) = answer_path(step, target, PlaceKind::Report, &task.assignee) else {
+    let Some(path) = answer_path(step, target, DocumentKind::Report, &task.assignee) else {
         let gone = target != step.id;
         return gone.then(|| step.again(Stage::Remedy, &format!("the file of {target} is gone")));
     };
@@ -48,16 +48,16 @@ pub(super) fn start(step: &Step<'_>) -> Option<Decision> {
         Ok(dod) => dod.ok(),
         Err(ask) => return Some(*ask),
     };
-    let mut decision = step.it.builder();
+    let mut decision = step.board.builder();
     let prompt = prompt::builder(step, task, &path, dod.as_ref());
     let job = Job::Agent(prompt, Access::Write);
     let run = step.spawn(&mut decision, step.tree(), (who, "builder", target.as_str()), job);
     let start = step.work.start.clone().or(tree);
     let answer = RelPath::new(path).ok();
     let work = Work { run: Some(run), start, dirty, answer, ..step.work.clone() };
-    match step.it.index.status_of(target) {
+    match step.board.index.status_of(target) {
         Some(status) if target != step.id && status != Status::InProgress => {
-            let mut moves = Moves::new(step.it, step.now);
+            let mut moves = Moves::new(step.board, step.now);
             moves.of(step.id).work = Some(work);
             let known = moves.to(target, Status::InProgress, "its builder begins");
             known.remediates = Some(step.id.clone());
@@ -73,25 +73,25 @@ pub(super) fn start(step: &Step<'_>) -> Option<Decision> {
 pub(super) fn answer_path(
     step: &Step<'_>,
     id: &TaskId,
-    kind: PlaceKind,
+    kind: DocumentKind,
     agent: &str,
 ) -> Option<String> {
-    let (path, _) = step.it.index.find(id)?;
-    let place = Place::parse(path.as_str())?;
-    Some(place.answer(kind, agent, &step.it.zone().date(step.now.wall)))
+    let (path, _) = step.board.index.find(id)?;
+    let place = DocumentPath::parse(path.as_str())?;
+    Some(place.answer(kind, agent, &step.board.zone().date(step.now.wall)))
 }
 
 /// A document of this kind and task among what changed.
 pub(super) fn written(
     changed: &[Change],
     id: &TaskId,
-    kind: PlaceKind,
+    kind: DocumentKind,
     agent: &str,
 ) -> Option<RelPath> {
     let mut found = changed.iter().filter(|change| change.to.is_some()).map(|change| &change.path);
     found
         .rfind(|path| {
-            Place::parse(path.as_str()).is_some_and(|place| {
+            DocumentPath::parse(path.as_str()).is_some_and(|place| {
                 place.kind == kind && place.id == *id && same_agent(&place.agent, agent)
             })
         })
@@ -108,10 +108,10 @@ pub(super) fn look(step: &Step<'_>) -> Option<Decision> {
         Ok(left) => left,
         Err(why) => return Some(step.again(Stage::Build, &why)),
     };
-    let task = step.it.index.task(step.id)?;
+    let task = step.board.index.task(step.id)?;
     let changed = left.map_or(&[][..], |left| &left.changed);
     // Where the owner keeps our folder out of git, no snapshot shows it: then it is where it was asked for.
-    let found = written(changed, step.target(), PlaceKind::Report, &task.assignee);
+    let found = written(changed, step.target(), DocumentKind::Report, &task.assignee);
     let found = found.or_else(|| step.work.answer.clone());
     let nothing = no_report(step, changed);
     let Some(path) = found else { return Some(step.again(Stage::Build, &nothing)) };
@@ -124,7 +124,7 @@ pub(super) fn look(step: &Step<'_>) -> Option<Decision> {
     if step.reported().is_some_and(|old| old.digest == Digest::of(&bytes.0)) {
         return Some(step.again(Stage::Build, "the report is still the one of the round before"));
     }
-    match report::parse_in(&bytes.0, &path, step.it.zone()) {
+    match report::parse_in(&bytes.0, &path, step.board.zone()) {
         Err(problems) => Some(step.again(Stage::Build, &lines(&problems))),
         Ok(report) if step.work.shared => {
             Some(shared::reported(step, left, (path, bytes), &report))
@@ -164,7 +164,7 @@ pub(super) fn reported(
     paper: (RelPath, &Bytes),
     report: &report::Report,
 ) -> Decision {
-    if report.says == Says::Blocked {
+    if report.says == ReportStatus::Blocked {
         return blocked(step, paper, report);
     }
     let code = if step.is_command() { Vec::new() } else { outside_ours(&left.changed) };
@@ -185,20 +185,20 @@ pub(super) fn blocked(
     report: &report::Report,
 ) -> Decision {
     let (path, bytes) = paper;
-    let mut decision = step.it.builder();
+    let mut decision = step.board.builder();
     let why = report.reason.clone().unwrap_or_default();
-    let mut moves = Moves::new(step.it, step.now);
+    let mut moves = Moves::new(step.board, step.now);
     let work = Work { stage: Stage::Build, ..step.work.clone() };
     let work = take_paper(step, &mut decision, &path, bytes, work);
     let known = moves.to(step.id, Status::Blocked, &why);
     known.work = Some(work);
-    known.told = Some(judge::blocked_cause(step.it, step.id));
-    remedy::along(&mut moves, step.it, step.work, Status::Blocked, &why);
-    moves.of(step.target()).report = Some(Paper { path, digest: Digest::of(&bytes.0) });
+    known.told = Some(judge::blocked_cause(step.board, step.id));
+    remedy::along(&mut moves, step.board, step.work, Status::Blocked, &why);
+    moves.of(step.target()).report = Some(AcceptedReport { path, digest: Digest::of(&bytes.0) });
     moves.into(&mut decision, Some("TB4"));
     decision.effect(Effect::Release { tree: step.tree() });
-    judge::propose(step.it, &mut decision, step.id, &report.follow_ups);
-    judge::tell_blocked(step.it, &mut decision, step.id, &why);
+    judge::propose(step.board, &mut decision, step.id, &report.follow_ups);
+    judge::tell_blocked(step.board, &mut decision, step.id, &why);
     decision.finish()
 }
 
@@ -223,11 +223,11 @@ fn tell_untouched(step: &Step<'_>, decision: &mut Builder, scope: &scope::Verdic
     let globs =
         scope.untouched.iter().map(|glob| format!("`{glob}`")).collect::<Vec<_>>().join(", ");
     let summary = format!("{}: nothing that it changed matches must_touch {globs}", step.id);
-    let subject = format!("{} untouched {}", step.id, step.it.index.memory.decisions);
+    let subject = format!("{} untouched {}", step.id, step.board.index.memory.decisions);
     let mut reason = Reason::new("AG-13", subject, summary);
     reason.did = "It is audited and verified like any other work.".to_owned();
     reason.wont = "We do not refuse it for this.".to_owned();
-    tell::tell(step.it, decision, Severity::Notice, reason);
+    tell::tell(step.board, decision, Severity::Notice, reason);
 }
 
 /// What the builder left, in one commit of ours on its branch; then it is ready for review.
@@ -249,7 +249,7 @@ fn commit(
             Err(ask) => return *ask,
         },
     };
-    let title = step.it.index.task(step.id).map(|task| task.title.clone()).unwrap_or_default();
+    let title = step.board.index.task(step.id).map(|task| task.title.clone()).unwrap_or_default();
     let query = Query::Plan {
         branch: step.work.branch.clone(),
         parent: left.checkout.head.clone(),
@@ -259,7 +259,7 @@ fn commit(
         date: step.now.wall,
     };
     // The date is part of the plan: an answer to the same plan of a moment ago counts.
-    let known = step.it.index.answers.iter().find_map(|(_, asked, fact)| match (asked, fact) {
+    let known = step.board.index.answers.iter().find_map(|(_, asked, fact)| match (asked, fact) {
         (Query::Plan { branch, parent, .. }, Fact::Planned(planned))
             if *branch == step.work.branch && *parent == left.checkout.head =>
         {
@@ -268,11 +268,11 @@ fn commit(
         _ => None,
     });
     let Some(planned) = known else {
-        let mut decision = step.it.builder();
+        let mut decision = step.board.builder();
         decision.effect(Effect::Ask { query });
         return decision.finish();
     };
-    let mut decision = step.it.builder();
+    let mut decision = step.board.builder();
     let mut work = Work {
         stage: Stage::Audit,
         tries: 0,
@@ -303,8 +303,8 @@ pub(super) fn ready(
 ) -> Decision {
     let (path, bytes) = paper;
     let work = take_paper(step, &mut decision, &path, bytes, work);
-    let paper = Paper { path, digest: Digest::of(&bytes.0) };
-    let mut moves = Moves::new(step.it, step.now);
+    let paper = AcceptedReport { path, digest: Digest::of(&bytes.0) };
+    let mut moves = Moves::new(step.board, step.now);
     let known = moves.to(step.id, Status::ReadyForReview, "its report is there");
     known.verified = None;
     known.work = Some(work);
@@ -316,7 +316,7 @@ pub(super) fn ready(
         moves.to(step.target(), Status::ReadyForReview, &why).report = Some(paper);
     }
     moves.into(&mut decision, Some("TB3"));
-    judge::propose(step.it, &mut decision, step.id, &report.follow_ups);
+    judge::propose(step.board, &mut decision, step.id, &report.follow_ups);
     if let Some(scope) = scope {
         tell_untouched(step, &mut decision, scope);
     }
@@ -360,8 +360,8 @@ pub(super) fn send_back(
             give_back(step, rule, &why)
         };
     }
-    let mut decision = step.it.builder();
-    let mut moves = Moves::new(step.it, step.now);
+    let mut decision = step.board.builder();
+    let mut moves = Moves::new(step.board, step.now);
     let row = if step.known.status == Status::ReadyForReview { Some("TB6") } else { None };
     let known = moves.to(step.id, Status::InProgress, why);
     known.verified = None;
@@ -380,7 +380,7 @@ pub(super) fn send_back(
         decision.effect(check.drop_tree());
     }
     let path = step
-        .it
+        .board
         .index
         .find(step.id)
         .map_or_else(|| RelPath::fixed(super::state::PATH), |(path, _)| path.clone());

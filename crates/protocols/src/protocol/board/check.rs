@@ -2,7 +2,7 @@
 
 use super::adapters::{CONTRACTS, Tool};
 use super::manifest::{self, Manifest};
-use super::names::{Place, PlaceKind, TaskId, Zone};
+use super::names::{DocumentKind, DocumentPath, TaskId, Zone};
 use super::region::{self, Comments};
 use super::table::Status;
 use super::{adapters, artifact, profile, report, risks, state, task};
@@ -98,7 +98,7 @@ impl Checker<'_> {
         }
         let strange = |path: &&String| {
             let boxed = path.starts_with(".kodingx/inbox/") || path.starts_with(".kodingx/outbox/");
-            boxed && !path.ends_with("/.gitkeep") && Place::parse(path).is_none()
+            boxed && !path.ends_with("/.gitkeep") && DocumentPath::parse(path).is_none()
         };
         for path in self.files.keys().filter(strange) {
             problems.push((path.clone(), "is not a name of §4".to_owned()));
@@ -114,10 +114,10 @@ impl Checker<'_> {
         let mut problems = Problems::new();
         let zone = self.manifest.as_ref().map_or(Zone::UTC, |manifest| manifest.zone);
         for (path, bytes) in self.files {
-            let Some(place) = Place::parse(path) else { continue };
+            let Some(place) = DocumentPath::parse(path) else { continue };
             let Ok(rel) = RelPath::new(path.clone()) else { continue };
             match place.kind {
-                PlaceKind::Task => match task::parse_in(bytes, &rel, zone) {
+                DocumentKind::Task => match task::parse_in(bytes, &rel, zone) {
                     Err(found) => problems.extend(told(&found)),
                     Ok(task) => {
                         if let Some((other, _)) = self.tasks.get(&task.id) {
@@ -126,9 +126,9 @@ impl Checker<'_> {
                         self.tasks.insert(task.id.clone(), (path.clone(), task));
                     }
                 },
-                PlaceKind::Report => problems
+                DocumentKind::Report => problems
                     .extend(report::parse_in(bytes, &rel, zone).err().iter().flat_map(|f| told(f))),
-                PlaceKind::Audit => problems
+                DocumentKind::Audit => problems
                     .extend(report::parse_audit(bytes, &rel).err().iter().flat_map(|f| told(f))),
             }
         }

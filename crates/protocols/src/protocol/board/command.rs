@@ -24,13 +24,13 @@ enum Outcome {
 }
 
 /// Answers the oldest command that is for us.
-pub(super) fn answer(it: &Board, now: Now) -> Option<Decision> {
-    let command = it.index.commands.first()?;
+pub(super) fn answer(board: &Board, now: Now) -> Option<Decision> {
+    let command = board.index.commands.first()?;
     let outcome = match command.verb {
-        Verb::Init => init(it, now),
-        Verb::Adopt => adopt(it, now),
-        Verb::Resume => resume(it, command),
-        Verb::Do => own(it, command, now),
+        Verb::Init => init(board, now),
+        Verb::Adopt => adopt(board, now),
+        Verb::Resume => resume(board, command),
+        Verb::Do => own(board, command, now),
         Verb::Restore
         | Verb::Inject
         | Verb::Stop
@@ -43,9 +43,9 @@ pub(super) fn answer(it: &Board, now: Now) -> Option<Decision> {
     let (mut decision, answer) = match outcome {
         Outcome::First(decision) => return Some(decision),
         Outcome::Done(decision, text) => (decision, Answer { accepted: true, text }),
-        Outcome::No(text) => (it.builder(), Answer { accepted: false, text }),
+        Outcome::No(text) => (board.builder(), Answer { accepted: false, text }),
     };
-    for (key, _, fact) in &it.index.answers {
+    for (key, _, fact) in &board.index.answers {
         decision.used(key.clone(), fact.clone());
     }
     decision.effect(Effect::Reply { command: command.id.clone(), answer });
@@ -53,41 +53,41 @@ pub(super) fn answer(it: &Board, now: Now) -> Option<Decision> {
 }
 
 /// The board begins here, with the tasks as they lie there.
-fn init(it: &Board, now: Now) -> Outcome {
-    if let Some(why) = it.is_frozen() {
+fn init(board: &Board, now: Now) -> Outcome {
+    if let Some(why) = board.is_frozen() {
         return Outcome::No(why);
     }
-    if it.index.memory.ours.is_some() && it.index.memory.state.is_some() {
-        return Outcome::Done(it.builder(), "the board is known here already".to_owned());
+    if board.index.memory.ours.is_some() && board.index.memory.state.is_some() {
+        return Outcome::Done(board.builder(), "the board is known here already".to_owned());
     }
-    let mut decision = it.builder();
-    take_over(it, &mut decision, now);
-    let count = it.index.columns.values().map(std::collections::BTreeSet::len).sum::<usize>();
+    let mut decision = board.builder();
+    take_over(board, &mut decision, now);
+    let count = board.index.columns.values().map(std::collections::BTreeSet::len).sum::<usize>();
     Outcome::Done(decision, format!("the board is ready; {}", counted(count, "task")))
 }
 
-fn adopt(it: &Board, now: Now) -> Outcome {
-    if it.index.memory.ours.is_some() {
+fn adopt(board: &Board, now: Now) -> Outcome {
+    if board.index.memory.ours.is_some() {
         return Outcome::No("there is nothing to adopt: our journal knows this board".to_owned());
     }
-    if let Some(why) = it.is_frozen() {
+    if let Some(why) = board.is_frozen() {
         return Outcome::No(why);
     }
-    let mut decision = it.builder();
-    take_over(it, &mut decision, now);
+    let mut decision = board.builder();
+    take_over(board, &mut decision, now);
     let text = "the owner adopted the board as it is".to_owned();
     decision.announce("adopt", &text);
     Outcome::Done(decision, text)
 }
 
 /// Every task counts as its file says, once; STATE.md is written from that.
-fn take_over(it: &Board, decision: &mut Builder, now: Now) {
-    let index = &it.index;
+fn take_over(board: &Board, decision: &mut Builder, now: Now) {
+    let index = &board.index;
     let mut adopted: BTreeMap<TaskId, Status> = BTreeMap::new();
     let old = index.whole(state::PATH).and_then(|(bytes, _)| state::parse(bytes).ok());
     let mut state = State {
         protocol: super::PROTOCOL.to_owned(),
-        updated_at: it.zone().stamp(now.wall),
+        updated_at: board.zone().stamp(now.wall),
         last_verify: old.as_ref().and_then(|old| old.last_verify.clone()),
         done_tasks_recent: old.map(|old| old.done_tasks_recent).unwrap_or_default(),
         ..State::default()
@@ -101,7 +101,7 @@ fn take_over(it: &Board, decision: &mut Builder, now: Now) {
             place(&mut state, id, status);
         }
     }
-    let header = it.header();
+    let header = board.header();
     let now_there = index.whole(state::PATH);
     let bytes = state.render(now_there.map(|(bytes, _)| bytes), &header);
     let seen = now_there.map(|(_, digest)| digest.clone());
@@ -122,16 +122,16 @@ fn take_over(it: &Board, decision: &mut Builder, now: Now) {
     decision.remember("epoch", index.memory.epoch + 1);
 }
 
-fn resume(it: &Board, command: &Command) -> Outcome {
-    let memory = &it.index.memory;
+fn resume(board: &Board, command: &Command) -> Outcome {
+    let memory = &board.index.memory;
     if let Some(hold) = memory.holds.iter().find(|hold| hold.way_out == WayOut::Adopt) {
         return Outcome::No(format!("{}; `agency adopt` ends this", hold.summary));
     }
     if !memory.is_held() {
         return Outcome::No("the board is not held".to_owned());
     }
-    let mut decision = it.builder();
-    let accepted = match base::resumed(it, &mut decision, command) {
+    let mut decision = board.builder();
+    let accepted = match base::resumed(board, &mut decision, command) {
         Ok(accepted) => accepted.map(|accepted| format!("; {accepted}")).unwrap_or_default(),
         Err(why) => return Outcome::No(why),
     };
@@ -146,17 +146,17 @@ fn resume(it: &Board, command: &Command) -> Outcome {
 }
 
 /// The board's own verbs, all about one task.
-fn own(it: &Board, command: &Command, now: Now) -> Outcome {
-    if it.index.memory.ours.is_none() {
+fn own(board: &Board, command: &Command, now: Now) -> Outcome {
+    if board.index.memory.ours.is_none() {
         return Outcome::No(
             "agency has not managed this board here; `agency adopt` continues it, `agency init` begins a new one".to_owned(),
         );
     }
-    if let Some(why) = it.is_frozen() {
+    if let Some(why) = board.is_frozen() {
         return Outcome::No(why);
     }
     if command.arg("do") == Some("listed") {
-        return listed(it, now);
+        return listed(board, now);
     }
     let Some(id) = command.arg("task").and_then(TaskId::parse) else {
         let found = clip(command.arg("task").unwrap_or_default(), 40);
@@ -164,24 +164,24 @@ fn own(it: &Board, command: &Command, now: Now) -> Outcome {
             "`{found}` is not a task id; wanted one such as T0001 (AG-06)"
         ));
     };
-    if let Some(first) = judge::report_of(it, &id, now) {
+    if let Some(first) = judge::report_of(board, &id, now) {
         return Outcome::First(first);
     }
-    let Some(task) = it.index.task(&id) else { return no_task(it, &id) };
-    if let Some(parent) = it.index.parent_of(&id).filter(|_| !is_over(it, &id)) {
+    let Some(task) = board.index.task(&id) else { return no_task(board, &id) };
+    if let Some(parent) = board.index.parent_of(&id).filter(|_| !is_over(board, &id)) {
         return Outcome::No(format!(
             "{id} is a subtask of {parent} and goes where that goes; give the command for {parent} (AG-09)"
         ));
     }
-    let verb = Ask { it, command, now, id: &id, task };
+    let verb = Ask { board, command, now, id: &id, task };
     let goes_on = matches!(command.arg("do"), Some("done" | "verified"));
-    if let Some(path) = judge::out_of_scope_report(it, &id).filter(|_| goes_on) {
-        match hand::scope(it, &id) {
+    if let Some(path) = judge::out_of_scope_report(board, &id).filter(|_| goes_on) {
+        match hand::scope(board, &id) {
             Err(ask) => return Outcome::First(*ask),
             Ok(Some(scope)) if !hand::breaches(&scope, path).is_empty() => {}
             Ok(_) => {
-                let first = judge::judge_report(it, path, now);
-                return first.map_or_else(|| no_task(it, &id), Outcome::First);
+                let first = judge::judge_report(board, path, now);
+                return first.map_or_else(|| no_task(board, &id), Outcome::First);
             }
         }
     }
@@ -199,24 +199,24 @@ fn own(it: &Board, command: &Command, now: Now) -> Outcome {
 }
 
 /// AG-38: tasks were added; STATE.md and TASK_BOARD.md say so.
-fn listed(it: &Board, now: Now) -> Outcome {
-    if tamper::is_foreign(it) {
+fn listed(board: &Board, now: Now) -> Outcome {
+    if tamper::is_foreign(board) {
         let what = "was changed by something other than `agency`; the daemon puts it right";
         return Outcome::No(format!("`{}` {what} (AG-15)", state::PATH));
     }
-    let mut decision = it.builder();
-    Moves::new(it, now).into(&mut decision, None);
+    let mut decision = board.builder();
+    Moves::new(board, now).into(&mut decision, None);
     Outcome::Done(decision, "the board is up to date".to_owned())
 }
 
-fn is_over(it: &Board, id: &TaskId) -> bool {
-    it.index.status_of(id).is_some_and(Status::is_over)
+fn is_over(board: &Board, id: &TaskId) -> bool {
+    board.index.status_of(id).is_some_and(Status::is_over)
 }
 
-fn no_task(it: &Board, id: &TaskId) -> Outcome {
-    let said = match it.index.find(id) {
+fn no_task(board: &Board, id: &TaskId) -> Outcome {
+    let said = match board.index.find(id) {
         Some((path, _)) => {
-            let problems = it.index.refusal_of(path).unwrap_or_default();
+            let problems = board.index.refusal_of(path).unwrap_or_default();
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
             format!("{id} is not valid:\n  {}", problems.join("\n  "))
         }
@@ -227,7 +227,7 @@ fn no_task(it: &Board, id: &TaskId) -> Outcome {
 
 /// A verb about a task that exists.
 struct Ask<'a> {
-    it: &'a Board,
+    board: &'a Board,
     command: &'a Command,
     now: Now,
     id: &'a TaskId,
@@ -236,7 +236,7 @@ struct Ask<'a> {
 
 impl Ask<'_> {
     fn status(&self) -> Status {
-        self.it.index.status_of(self.id).unwrap_or(Status::New)
+        self.board.index.status_of(self.id).unwrap_or(Status::New)
     }
 
     fn reason(&self) -> Option<&str> {
@@ -272,12 +272,12 @@ impl Ask<'_> {
 
     /// Why the newest report of this task was refused, if it was.
     fn refused_report(&self) -> Option<String> {
-        let index = &self.it.index;
+        let index = &self.board.index;
         let (path, file) = index.newest_report(self.id)?;
         if index.memory.refused.get(path) != Some(&file.digest) {
             return None;
         }
-        let why = judge::why_refused(self.it, self.id, path, file)?;
+        let why = judge::why_refused(self.board, self.id, path, file)?;
         Some(format!("{why}; {path}"))
     }
 
@@ -287,8 +287,8 @@ impl Ask<'_> {
             return self.no_row(to);
         };
         let why = self.reason().unwrap_or(why);
-        let mut decision = self.it.builder();
-        let mut moves = Moves::new(self.it, self.now);
+        let mut decision = self.board.builder();
+        let mut moves = Moves::new(self.board, self.now);
         let known = moves.to(self.id, to, why);
         known.verified = None;
         let words = match to {
@@ -312,7 +312,7 @@ impl Ask<'_> {
             })
         });
         if let Some(work) = known.work.clone() {
-            remedy::along(&mut moves, self.it, &work, to, why);
+            remedy::along(&mut moves, self.board, &work, to, why);
         }
         moves.into(&mut decision, Some(row.id));
         // The reason that stopped it is passed by.
@@ -332,7 +332,7 @@ impl Ask<'_> {
 
     /// NEW and ASSIGNED both: whoever starts a task has assigned it.
     fn start(&self) -> Outcome {
-        let known = self.it.index.known(self.id, self.now.wall);
+        let known = self.board.index.known(self.id, self.now.wall);
         if self.status() == Status::InProgress && known.work.is_none() && self.reason().is_some() {
             return self.start_anew();
         }
@@ -342,16 +342,16 @@ impl Ask<'_> {
         else {
             return self.no_row(Status::InProgress);
         };
-        let waits = self.it.index.waits_for(self.task);
+        let waits = self.board.index.waits_for(self.task);
         if !waits.is_empty() {
             return Outcome::No(format!("{} waits: {} (AG-27)", self.id, waits.join(", ")));
         }
-        let begins = match hand::begins(self.it, self.id) {
+        let begins = match hand::begins(self.board, self.id) {
             Ok(begins) => begins,
             Err(ask) => return Outcome::First(*ask),
         };
-        let mut decision = self.it.builder();
-        let mut moves = Moves::new(self.it, self.now);
+        let mut decision = self.board.builder();
+        let mut moves = Moves::new(self.board, self.now);
         let known =
             moves.to(self.id, Status::InProgress, self.reason().unwrap_or("started by hand"));
         known.scope = Some(self.task.scope.clone());
@@ -362,12 +362,12 @@ impl Ask<'_> {
 
     /// The owner says that what changed so far is not this task's: its work counts from the tree as it is.
     fn start_anew(&self) -> Outcome {
-        let begins = match hand::begins(self.it, self.id) {
+        let begins = match hand::begins(self.board, self.id) {
             Ok(begins) => begins,
             Err(ask) => return Outcome::First(*ask),
         };
-        let mut decision = self.it.builder();
-        let known = self.it.index.known(self.id, self.now.wall);
+        let mut decision = self.board.builder();
+        let known = self.board.index.known(self.id, self.now.wall);
         let known = Known { hand: begins, verified: None, audited: None, ..known };
         decision.remember(&format!("task/{}", self.id), known);
         decision.announce("task start", &format!("{}: {}", self.id, self.reason().unwrap_or("")));
@@ -376,7 +376,7 @@ impl Ask<'_> {
 
     /// AG-41: a new audit of the tree as it is.
     fn audit(&self) -> Outcome {
-        let known = self.it.index.known(self.id, self.now.wall);
+        let known = self.board.index.known(self.id, self.now.wall);
         if self.status() != Status::ReadyForReview {
             let at = self.status().word();
             return Outcome::No(format!(
@@ -384,8 +384,8 @@ impl Ask<'_> {
                 self.id
             ));
         }
-        if !hand::has_auditor(self.it) {
-            let auditor = &self.it.limits.auditor;
+        if !hand::has_auditor(self.board) {
+            let auditor = &self.board.limits.auditor;
             return Outcome::No(format!(
                 "the auditor `{auditor}` is not an agent here; set board.auditor in agency's config (AG-41)"
             ));
@@ -396,22 +396,22 @@ impl Ask<'_> {
                 return Outcome::No(format!("{}: {what} (AG-41)", self.id));
             }
             Some(work) if !work.by_hand => work,
-            Some(_) | None => match hand::audit(self.it, self.id) {
+            Some(_) | None => match hand::audit(self.board, self.id) {
                 Ok(work) => work,
                 Err(ask) => return Outcome::First(*ask),
             },
         };
-        let mut decision = self.it.builder();
+        let mut decision = self.board.builder();
         if let Some(check) = work.check.as_ref().filter(|_| !work.shared) {
             decision.effect(check.drop_tree());
         }
-        let mut moves = Moves::new(self.it, self.now);
+        let mut moves = Moves::new(self.board, self.now);
         let known = moves.to(self.id, Status::ReadyForReview, "the owner asks for a new audit");
         known.verified = None;
         known.audited = None;
         known.work = Some(work.audited_anew());
         moves.into(&mut decision, None);
-        let auditor = &self.it.limits.auditor;
+        let auditor = &self.board.limits.auditor;
         Outcome::Done(decision, format!("{}: `{auditor}` audits it anew", self.id))
     }
 
@@ -427,14 +427,14 @@ impl Ask<'_> {
 
     /// §9.2's hard rule, AG-11: a report that was read, and our own pass on this very content.
     fn done(&self) -> Outcome {
-        let index = &self.it.index;
+        let index = &self.board.index;
         let Some(row) = find(self.status(), Status::Done, Actor::Orchestrator) else {
             return self.no_row(Status::Done);
         };
         let known = index.known(self.id, self.now.wall);
         let overridden = known.verified.as_ref().is_some_and(|verified| verified.overridden);
         if let Some(work) = known.work.as_ref().filter(|work| work.by_hand && !overridden) {
-            let auditor = &self.it.limits.auditor;
+            let auditor = &self.board.limits.auditor;
             if work.stage == Stage::Owner {
                 return Outcome::No(format!("{}: {} (AG-28)", self.id, known.reason));
             }
@@ -477,8 +477,8 @@ impl Ask<'_> {
         if let Some(outcome) = self.risks(verified).or_else(|| self.by_hand(&known)) {
             return outcome;
         }
-        let mut decision = self.it.builder();
-        let mut moves = Moves::new(self.it, self.now);
+        let mut decision = self.board.builder();
+        let mut moves = Moves::new(self.board, self.now);
         let why = if verified.overridden { "by override" } else { "verified" };
         let run = moves.to(self.id, Status::Done, why).work.take().and_then(|work| work.run);
         if let Some(run) = run {
@@ -492,7 +492,7 @@ impl Ask<'_> {
     /// AG-13, AG-28: a person's work stayed in its scope, and passed its audit where there is an auditor.
     fn by_hand(&self, known: &Known) -> Option<Outcome> {
         let overridden = known.verified.as_ref().is_some_and(|verified| verified.overridden);
-        match hand::scope(self.it, self.id) {
+        match hand::scope(self.board, self.id) {
             Err(ask) => return Some(Outcome::First(*ask)),
             Ok(Some(scope)) => {
                 let path = RelPath::fixed(state::PATH);
@@ -502,7 +502,7 @@ impl Ask<'_> {
             }
             Ok(None) => {}
         }
-        if overridden || !self.it.limits.audits_people || !hand::has_auditor(self.it) {
+        if overridden || !self.board.limits.audits_people || !hand::has_auditor(self.board) {
             return None;
         }
         let ask = format!("agency task audit {}", self.id);
@@ -512,7 +512,7 @@ impl Ask<'_> {
                 self.id
             )));
         };
-        match hand::changed_since(self.it, self.id, audited) {
+        match hand::changed_since(self.board, self.id, audited) {
             Err(ask) => Some(Outcome::First(*ask)),
             Ok(Some(why)) => {
                 Some(Outcome::No(format!("{}: {why}; `{ask}` asks for a new one (AG-34)", self.id)))
@@ -522,18 +522,18 @@ impl Ask<'_> {
     }
 
     fn ask(&self, query: Query) -> Decision {
-        let mut decision = self.it.builder();
+        let mut decision = self.board.builder();
         decision.effect(Effect::Ask { query });
         decision.finish()
     }
 
     /// Is what was verified what lies there now? Our own folder does not count.
     fn unchanged(&self, verified: &Verified) -> Same {
-        let Some(tree) = verified.tree.as_ref().filter(|_| self.it.place.git) else {
+        let Some(tree) = verified.tree.as_ref().filter(|_| self.board.place.git) else {
             return Same::Yes;
         };
         let label = format!("board/{}", self.id);
-        let answer = self.it.index.answers.iter().find(|(_, query, _)| {
+        let answer = self.board.index.answers.iter().find(|(_, query, _)| {
             matches!(query, Query::Snapshot { label: asked, .. } if *asked == label)
         });
         match answer {
@@ -568,11 +568,11 @@ impl Ask<'_> {
 
     /// A file as the last commit has it, or as it lies there where there is none.
     fn trusted(&self, path: &'static str) -> Result<String, Box<Query>> {
-        let index = &self.it.index;
+        let index = &self.board.index;
         let here = || index.text(path).unwrap_or_default();
         let head: Option<&CommitId> =
             index.checkout.as_ref().and_then(|checkout| checkout.head.as_ref());
-        let Some(commit) = head.filter(|_| self.it.place.git) else { return Ok(here()) };
+        let Some(commit) = head.filter(|_| self.board.place.git) else { return Ok(here()) };
         let path = RelPath::fixed(path);
         let answer = index.answers.iter().find(
             |(_, query, _)| matches!(query, Query::FileAt { path: asked, .. } if *asked == path),

@@ -10,37 +10,37 @@ use crate::model::{Condition, LiveRun, Moment, Now, TreeRef, Work, clip, clock_t
 /// How many reasons are named.
 const NAMED: usize = 3;
 
-pub(super) fn condition(it: &Board, now: Now) -> Condition {
-    let memory = &it.index.memory;
+pub(super) fn condition(board: &Board, now: Now) -> Condition {
+    let memory = &board.index.memory;
     if let Some(hold) = memory.holds.first() {
         return held(hold);
     }
-    if let Some(Err(_)) = &it.index.manifest {
-        let why = it.is_frozen().unwrap_or_default();
+    if let Some(Err(_)) = &board.index.manifest {
+        let why = board.is_frozen().unwrap_or_default();
         return Condition::frozen(why, format!("put `{}` right", manifest::PATH));
     }
     if memory.ours.is_none() {
-        return match it.index.busy_with() {
+        return match board.index.busy_with() {
             Some(effect) => Condition::doing(effect),
-            None => stranger(it),
+            None => stranger(board),
         };
     }
-    if let Some(run) = alive(it) {
+    if let Some(run) = alive(board) {
         return Condition::Working(Work::Run(run));
     }
-    if let Some(doing) = base::doing(it) {
+    if let Some(doing) = base::doing(board) {
         return Condition::step(doing);
     }
-    if let Some(effect) = it.index.busy_with() {
+    if let Some(effect) = board.index.busy_with() {
         return Condition::doing(effect);
     }
-    if let Some(held) = unchecked(it, now) {
+    if let Some(held) = unchecked(board, now) {
         return held;
     }
-    if let Some(reason) = outside(it, now) {
+    if let Some(reason) = outside(board, now) {
         return Condition::waits_for(reason);
     }
-    at_work(it, now).unwrap_or_else(|| at_rest(it, now))
+    at_work(board, now).unwrap_or_else(|| at_rest(board, now))
 }
 
 fn held(hold: &Hold) -> Condition {
@@ -51,18 +51,18 @@ fn held(hold: &Hold) -> Condition {
     Condition::held(&hold.summary, resolve)
 }
 
-fn stranger(it: &Board) -> Condition {
-    match it.is_frozen() {
+fn stranger(board: &Board) -> Condition {
+    match board.is_frozen() {
         None => Condition::step(format!("looking at `{}`", manifest::PATH)),
-        Some(why) if it.index.is_unreadable(manifest::PATH) => {
+        Some(why) if board.index.is_unreadable(manifest::PATH) => {
             Condition::frozen(why, format!("put `{}` right", manifest::PATH))
         }
         Some(why) => Condition::idle(why),
     }
 }
 
-fn works(it: &Board) -> impl Iterator<Item = (&TaskId, &Known, &TaskWork)> {
-    let memory = &it.index.memory;
+fn works(board: &Board) -> impl Iterator<Item = (&TaskId, &Known, &TaskWork)> {
+    let memory = &board.index.memory;
     memory.working.iter().filter_map(|id| {
         let known = memory.tasks.get(id)?;
         Some((id, known, known.work.as_ref()?))
@@ -70,14 +70,14 @@ fn works(it: &Board) -> impl Iterator<Item = (&TaskId, &Known, &TaskWork)> {
 }
 
 /// The first run; the others are counted.
-fn alive(it: &Board) -> Option<LiveRun> {
-    let runs = works(it).filter(|(.., work)| work.checking.is_none());
+fn alive(board: &Board) -> Option<LiveRun> {
+    let runs = works(board).filter(|(.., work)| work.checking.is_none());
     let mut runs = runs.filter_map(|(id, _, work)| Some((id, work, work.run.clone()?)));
     let (id, work, run) = runs.next()?;
     let others = runs.count();
     Some(LiveRun {
         run,
-        agent: who(it, id, work.stage),
+        agent: who(board, id, work.stage),
         task: id.to_string(),
         since: None,
         trouble: None,
@@ -86,9 +86,9 @@ fn alive(it: &Board) -> Option<LiveRun> {
 }
 
 /// Whom a stage of a task waits for.
-pub(super) fn who(it: &Board, id: &TaskId, stage: Stage) -> String {
+pub(super) fn who(board: &Board, id: &TaskId, stage: Stage) -> String {
     match stage {
-        Stage::Audit | Stage::Audited => it.limits.auditor.clone(),
+        Stage::Audit | Stage::Audited => board.limits.auditor.clone(),
         Stage::Setup => "the set-up".to_owned(),
         Stage::Base | Stage::Verify | Stage::Verified => "the verify".to_owned(),
         Stage::Prepare
@@ -97,19 +97,21 @@ pub(super) fn who(it: &Board, id: &TaskId, stage: Stage) -> String {
         | Stage::Built
         | Stage::Plan
         | Stage::Merged
-        | Stage::Owner => it.index.task(id).map(|task| task.assignee.clone()).unwrap_or_default(),
+        | Stage::Owner => {
+            board.index.task(id).map(|task| task.assignee.clone()).unwrap_or_default()
+        }
     }
 }
 
 /// A task that waits for its place, for its next try, or that is between two steps of ours.
-fn at_work(it: &Board, now: Now) -> Option<Condition> {
-    let open = || works(it).filter(|(.., work)| work.stage != Stage::Owner);
+fn at_work(board: &Board, now: Now) -> Option<Condition> {
+    let open = || works(board).filter(|(.., work)| work.stage != Stage::Owner);
     let tree = |work: &TaskWork| match work.shared {
         true => TreeRef::Main,
         false => TreeRef::Worktree(work.tree.clone()),
     };
-    if let Some((id, _, work)) = open().find(|(.., work)| it.index.is_leasing(&tree(work))) {
-        return Some(Condition::starts(who(it, id, work.stage), id.to_string()));
+    if let Some((id, _, work)) = open().find(|(.., work)| board.index.is_leasing(&tree(work))) {
+        return Some(Condition::starts(who(board, id, work.stage), id.to_string()));
     }
     let pause = |work: &TaskWork| work.not_before.filter(|at| at.left(now).is_some());
     if let Some((id, ..)) = open().find(|(.., work)| pause(work).is_none()) {
@@ -117,35 +119,35 @@ fn at_work(it: &Board, now: Now) -> Option<Condition> {
     }
     let pauses = open().filter_map(|(id, _, work)| Some((id, work, pause(work)?)));
     let (id, work, at) = pauses.min_by_key(|(.., at)| at.wall())?;
-    Some(paused(it, id, work, at))
+    Some(paused(board, id, work, at))
 }
 
-fn paused(it: &Board, id: &TaskId, work: &TaskWork, at: Moment) -> Condition {
+fn paused(board: &Board, id: &TaskId, work: &TaskWork, at: Moment) -> Condition {
     if !work.parked.is_empty() {
         return Condition::waits_until(format!("{id}: {}", work.parked), at);
     }
     let next = clock_time(at.wall());
     let why = work.refused.as_deref().unwrap_or(&work.last);
     let words = match why.lines().next().unwrap_or_default() {
-        "" => format!("{id}: next try of {} {next}", who(it, id, work.stage)),
+        "" => format!("{id}: next try of {} {next}", who(board, id, work.stage)),
         why => format!("{id}: {}; next try {next}", clip(why, 160)),
     };
     Condition::waits_until(words, at)
 }
 
-fn at_rest(it: &Board, now: Now) -> Condition {
-    let record = &it.index.memory.record;
+fn at_rest(board: &Board, now: Now) -> Condition {
+    let record = &board.index.memory.record;
     if let Some(at) = record.retry_at().filter(|at| at.left(now).is_some()) {
         let next = clock_time(at.wall());
         return Condition::waits_until(format!("the records are committed again {next}"), at);
     }
-    if let Some((_, id)) = it.index.ready.first() {
+    if let Some((_, id)) = board.index.ready.first() {
         return Condition::step(format!("beginning {id}"));
     }
-    if !it.index.due.is_empty() || !it.index.due_reports.is_empty() {
+    if !board.index.due.is_empty() || !board.index.due_reports.is_empty() {
         return Condition::step("judging what was written");
     }
-    let over = it.index.count(Status::Done) + it.index.count(Status::Canceled);
+    let over = board.index.count(Status::Done) + board.index.count(Status::Canceled);
     match over {
         0 => Condition::idle("no task yet"),
         1 => Condition::done("the only task is over"),
@@ -154,38 +156,38 @@ fn at_rest(it: &Board, now: Now) -> Condition {
 }
 
 /// What we wait for and cannot do ourselves: the owner's branch, a person, a dependency, a commit to begin from.
-pub(super) fn outside(it: &Board, now: Now) -> Option<String> {
-    it.index.memory.ours.as_ref()?;
-    if let Some(why) = away::reason(it).filter(|_| away::has_work(it)) {
+pub(super) fn outside(board: &Board, now: Now) -> Option<String> {
+    board.index.memory.ours.as_ref()?;
+    if let Some(why) = away::reason(board).filter(|_| away::has_work(board)) {
         return Some(why);
     }
-    if works(it).any(|(.., work)| work.stage != Stage::Owner) {
+    if works(board).any(|(.., work)| work.stage != Stage::Owner) {
         return None;
     }
-    let due = !it.index.due.is_empty() || !it.index.due_reports.is_empty();
-    if due || it.index.memory.record.retry_at().is_some_and(|at| at.left(now).is_some()) {
+    let due = !board.index.due.is_empty() || !board.index.due_reports.is_empty();
+    if due || board.index.memory.record.retry_at().is_some_and(|at| at.left(now).is_some()) {
         return None;
     }
-    if !it.index.ready.is_empty() {
-        return cannot_begin(it);
+    if !board.index.ready.is_empty() {
+        return cannot_begin(board);
     }
     let reasons: Vec<String> =
-        owners(it).chain(blocked(it)).chain(others(it)).take(NAMED).collect();
+        owners(board).chain(blocked(board)).chain(others(board)).take(NAMED).collect();
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
 /// A task may begin, and the repository lets none begin.
-fn cannot_begin(it: &Board) -> Option<String> {
-    if !it.place.git {
-        let shared = it.limits.shared;
+fn cannot_begin(board: &Board) -> Option<String> {
+    if !board.place.git {
+        let shared = board.limits.shared;
         return (!shared).then(|| {
             "no git here: `board.isolation: shared` allows the one tree there is".to_owned()
         });
     }
-    if let Some(why) = it.index.memory.told.get(super::work::UNCOMMITTED) {
+    if let Some(why) = board.index.memory.told.get(super::work::UNCOMMITTED) {
         return Some(why.clone());
     }
-    match &it.index.checkout {
+    match &board.index.checkout {
         Some(checkout) if checkout.head.is_none() => {
             Some("the repository has no commit to begin from".to_owned())
         }
@@ -195,33 +197,33 @@ fn cannot_begin(it: &Board) -> Option<String> {
 }
 
 /// No other work can go on, and the first task that waits for the owner has no checks that it could be verified by (AG-16).
-fn unchecked(it: &Board, now: Now) -> Option<Condition> {
-    let is_away = away::reason(it).is_some();
-    if is_away || !it.index.ready.is_empty() || outside(it, now).is_none() {
+fn unchecked(board: &Board, now: Now) -> Option<Condition> {
+    let is_away = away::reason(board).is_some();
+    if is_away || !board.index.ready.is_empty() || outside(board, now).is_none() {
         return None;
     }
     let no_checks =
         |known: &Known| known.told.as_ref().is_some_and(|told| told.rule.as_str() == "AG-16");
-    let mut asked = works(it).filter(|(.., work)| work.stage == Stage::Owner);
+    let mut asked = works(board).filter(|(.., work)| work.stage == Stage::Owner);
     let (id, known, _) = asked.find(|(_, known, _)| no_checks(known))?;
     let why = clip(&known.reason, 160);
     let cause = format!("{id}: {why}; commit a profile with the commands that must pass");
     Some(Condition::held(cause, format!("agency task request-changes {id} --reason TEXT")))
 }
 
-fn owners(it: &Board) -> impl Iterator<Item = String> {
-    let asked = works(it).filter(|(.., work)| work.stage == Stage::Owner);
+fn owners(board: &Board) -> impl Iterator<Item = String> {
+    let asked = works(board).filter(|(.., work)| work.stage == Stage::Owner);
     asked.map(|(id, ..)| format!("{id} waits for the owner (agency escalations)"))
 }
 
-fn column(it: &Board, status: Status) -> impl Iterator<Item = &TaskId> {
-    let tasks = it.index.columns.get(&status).into_iter().flatten();
+fn column(board: &Board, status: Status) -> impl Iterator<Item = &TaskId> {
+    let tasks = board.index.columns.get(&status).into_iter().flatten();
     tasks.map(|(_, id)| id).take(NAMED)
 }
 
-fn blocked(it: &Board) -> impl Iterator<Item = String> {
-    column(it, Status::Blocked).map(|id| {
-        let reason = it.index.memory.tasks.get(id).map_or("", |known| known.reason.as_str());
+fn blocked(board: &Board) -> impl Iterator<Item = String> {
+    column(board, Status::Blocked).map(|id| {
+        let reason = board.index.memory.tasks.get(id).map_or("", |known| known.reason.as_str());
         match clip(reason, 100).as_str() {
             "" => format!("{id} is BLOCKED"),
             reason => format!("{id} is BLOCKED: {reason}"),
@@ -230,27 +232,28 @@ fn blocked(it: &Board) -> impl Iterator<Item = String> {
 }
 
 /// Tasks of people, and those that wait for another.
-fn others(it: &Board) -> impl Iterator<Item = String> {
+fn others(board: &Board) -> impl Iterator<Item = String> {
     let waiting = [Status::InProgress, Status::ReadyForReview, Status::Assigned, Status::New];
-    let open =
-        waiting.into_iter().flat_map(move |status| column(it, status).map(move |id| (status, id)));
-    open.filter(|(_, id)| !it.index.memory.working.contains(*id))
-        .map(|(status, id)| why(it, status, id))
+    let open = waiting
+        .into_iter()
+        .flat_map(move |status| column(board, status).map(move |id| (status, id)));
+    open.filter(|(_, id)| !board.index.memory.working.contains(*id))
+        .map(|(status, id)| why(board, status, id))
 }
 
-pub(super) fn why(it: &Board, status: Status, id: &TaskId) -> String {
-    let Some(task) = it.index.task(id) else {
+pub(super) fn why(board: &Board, status: Status, id: &TaskId) -> String {
+    let Some(task) = board.index.task(id) else {
         return format!("{id} is {}, and its file cannot be read", status.word());
     };
-    let waits = it.index.waits_for(task);
+    let waits = board.index.waits_for(task);
     if let Some(first) = waits.first().filter(|_| status == Status::Assigned) {
         let (dependency, state) = first.split_once(" is ").unwrap_or((first, "not DONE"));
         return format!("{id} waits: {dependency} is not DONE ({state})");
     }
-    if it.index.find(id).is_some_and(|(path, _)| it.index.memory.refused.contains_key(path)) {
+    if board.index.find(id).is_some_and(|(path, _)| board.index.memory.refused.contains_key(path)) {
         return format!("{id} is {}, and its file is refused", status.word());
     }
-    match it.index.is_person(&task.assignee) {
+    match board.index.is_person(&task.assignee) {
         true => format!("{id} is {}, for {}", status.word(), task.assignee),
         false => format!("{id} is {}", status.word()),
     }

@@ -5,8 +5,8 @@ use super::tell::{self, Reason};
 use super::{Board, assignees, away, command, condition, judge, manifest, record, tamper, work};
 use crate::model::{Builder, Deadline, Decision, Effect, Fact, FileState, Now, Query, Severity};
 
-pub(super) fn decide(it: &Board, now: Now) -> Decision {
-    if it.index.is_busy() {
+pub(super) fn decide(board: &Board, now: Now) -> Decision {
+    if board.index.is_busy() {
         return Decision::default();
     }
     let duties: [fn(&Board, Now) -> Option<Decision>; 11] = [
@@ -22,21 +22,21 @@ pub(super) fn decide(it: &Board, now: Now) -> Decision {
         record::commit,
         work::go,
     ];
-    let decision = duties.iter().find_map(|duty| duty(it, now)).unwrap_or_default();
+    let decision = duties.iter().find_map(|duty| duty(board, now)).unwrap_or_default();
     if decision.is_quiet() {
-        Decision { next_deadline: deadline(it, now), ..decision }
+        Decision { next_deadline: deadline(board, now), ..decision }
     } else {
         decision
     }
 }
 
 /// DM-13: a board without our journal. It may be a clone, or another box's; the owner must say.
-fn stranger(it: &Board, _: Now) -> Option<Decision> {
-    let memory = &it.index.memory;
+fn stranger(board: &Board, _: Now) -> Option<Decision> {
+    let memory = &board.index.memory;
     if memory.ours.is_some() {
         return None;
     }
-    if memory.is_held() || it.index.manifest.is_none() {
+    if memory.is_held() || board.index.manifest.is_none() {
         return Some(Decision::default());
     }
     let mut reason = Reason::new(
@@ -49,19 +49,19 @@ fn stranger(it: &Board, _: Now) -> Option<Decision> {
         manifest::PATH
     );
     reason.wont = "No task is judged or started until you say so.".to_owned();
-    let mut decision = it.builder();
-    tell::hold(it, &mut decision, reason, WayOut::Adopt);
+    let mut decision = board.builder();
+    tell::hold(board, &mut decision, reason, WayOut::Adopt);
     Some(decision.finish())
 }
 
 /// AG-26: a manifest of another version, or one that cannot be read: nothing moves until it is put right.
-fn frozen(it: &Board, _: Now) -> Option<Decision> {
-    let memory = &it.index.memory;
-    let (_, digest) = it.index.whole(manifest::PATH)?;
-    match (&it.index.manifest, &memory.frozen) {
+fn frozen(board: &Board, _: Now) -> Option<Decision> {
+    let memory = &board.index.memory;
+    let (_, digest) = board.index.whole(manifest::PATH)?;
+    match (&board.index.manifest, &memory.frozen) {
         (Some(Err(_)), Some((told, _))) if told == digest => Some(Decision::default()),
         (Some(Err(problems)), before) => {
-            let mut decision = it.builder();
+            let mut decision = board.builder();
             if let Some((_, cause)) = before {
                 let how = "the manifest changed".to_owned();
                 decision.effect(Effect::Resolve { cause: cause.clone(), how });
@@ -69,18 +69,18 @@ fn frozen(it: &Board, _: Now) -> Option<Decision> {
             for problem in problems {
                 decision.reject(problem.clone());
             }
-            let why = it.is_frozen().unwrap_or_default();
+            let why = board.is_frozen().unwrap_or_default();
             let mut reason =
                 Reason::new("AG-26", digest.short(), format!("the board is frozen: {why}"));
             reason.what = why;
             reason.resolve = "put the file right; the board goes on by itself".to_owned();
             reason.evidence = problems.iter().map(ToString::to_string).collect();
-            let cause = tell::tell(it, &mut decision, Severity::Critical, reason);
+            let cause = tell::tell(board, &mut decision, Severity::Critical, reason);
             decision.remember("frozen", (digest, cause));
             Some(decision.finish())
         }
         (Some(Ok(_)) | None, Some((_, cause))) => {
-            let mut decision = it.builder();
+            let mut decision = board.builder();
             let how = "the manifest is right again".to_owned();
             decision.effect(Effect::Resolve { cause: cause.clone(), how });
             decision.forget("frozen");
@@ -91,31 +91,31 @@ fn frozen(it: &Board, _: Now) -> Option<Decision> {
 }
 
 /// An effect of ours failed: the owner must look.
-fn failure(it: &Board, now: Now) -> Option<Decision> {
-    let (effect, failure) = it.index.failed.as_ref()?;
-    if record::is_ours(it, effect) {
-        return Some(record::failed(it, failure.kind, &failure.said, now));
+fn failure(board: &Board, now: Now) -> Option<Decision> {
+    let (effect, failure) = board.index.failed.as_ref()?;
+    if record::is_ours(board, effect) {
+        return Some(record::failed(board, failure.kind, &failure.said, now));
     }
-    if let Some(step) = work::owner_of(it, effect, now) {
+    if let Some(step) = work::owner_of(board, effect, now) {
         return Some(step.failed(effect, failure.kind, &failure.said));
     }
     let doing = effect.doing();
     let mut reason =
         Reason::new("DM-10", doing.clone(), format!("{doing} failed: {}", failure.said));
     reason.evidence = vec![failure.said.clone()];
-    let mut decision = it.builder();
-    tell::hold(it, &mut decision, reason, WayOut::Resume);
+    let mut decision = board.builder();
+    tell::hold(board, &mut decision, reason, WayOut::Resume);
     Some(decision.finish())
 }
 
 /// The next moment at which time alone changes the answer.
-fn deadline(it: &Board, now: Now) -> Option<Deadline> {
-    it.index.memory.ours.as_ref()?;
-    let soon = Deadline::earlier(tamper::deadline(it, now), work::deadline(it, now));
-    let soon = Deadline::earlier(soon, away::deadline(it, now));
-    let outside = condition::outside(it, now).filter(|_| !it.index.memory.is_held());
+fn deadline(board: &Board, now: Now) -> Option<Deadline> {
+    board.index.memory.ours.as_ref()?;
+    let soon = Deadline::earlier(tamper::deadline(board, now), work::deadline(board, now));
+    let soon = Deadline::earlier(soon, away::deadline(board, now));
+    let outside = condition::outside(board, now).filter(|_| !board.index.memory.is_held());
     let soon = Deadline::earlier(soon, outside.map(|_| Deadline::patrol(now)));
-    Deadline::earlier(soon, record::deadline(it, now))
+    Deadline::earlier(soon, record::deadline(board, now))
 }
 
 impl Board {

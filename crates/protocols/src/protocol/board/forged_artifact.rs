@@ -16,11 +16,11 @@ pub(super) struct Forged<'a> {
 }
 
 /// The first one. `Err`: git is asked what is committed there.
-pub(super) fn first(it: &Board) -> Result<Option<Forged<'_>>, Box<Decision>> {
-    let Some((path, task, digest)) = it.index.forged_artifact() else { return Ok(None) };
-    let head = match &it.index.checkout {
+pub(super) fn first(board: &Board) -> Result<Option<Forged<'_>>, Box<Decision>> {
+    let Some((path, task, digest)) = board.index.forged_artifact() else { return Ok(None) };
+    let head = match &board.index.checkout {
         Some(checkout) => checkout.head.as_ref(),
-        None if it.place.git => return Ok(None),
+        None if board.place.git => return Ok(None),
         None => None,
     };
     let committed = match head {
@@ -28,23 +28,23 @@ pub(super) fn first(it: &Board) -> Result<Option<Forged<'_>>, Box<Decision>> {
         Some(head) => {
             let query = Query::FileAt { commit: head.clone(), path: path.clone() };
             // Without an answer from git nothing is taken away: the artifact does not count in any case.
-            let Fact::File(found) = it.ask(query)? else { return Ok(None) };
+            let Fact::File(found) = board.ask(query)? else { return Ok(None) };
             found.as_ref()
         }
     };
     Ok(Some(Forged { path, task, digest, committed }))
 }
 
-pub(super) fn put_right(it: &Board, forged: &Forged<'_>) -> Decision {
+pub(super) fn put_right(board: &Board, forged: &Forged<'_>) -> Decision {
     let Forged { path, task, digest, committed } = forged;
-    let mut decision = it.builder();
+    let mut decision = board.builder();
     decision.forget("suspect");
     let wanted = "artifacts as `agency verify` wrote them";
     let rejection =
         Rejection::new("AG-11", path, format!("a verify of {task} that is not ours"), wanted);
     decision.reject(rejection.with_digest(digest));
     let path = (*path).clone();
-    let changed = it.index.written_artifact(task, &path).is_some();
+    let changed = board.index.written_artifact(task, &path).is_some();
     let found = match changed {
         true => {
             format!("`{path}`, the verify of {task}, was changed by something other than `agency`")
@@ -67,6 +67,6 @@ pub(super) fn put_right(it: &Board, forged: &Forged<'_>) -> Decision {
             Effect::Take { path, seen: Some((*digest).clone()), why }
         }
     });
-    tell::tell(it, &mut decision, Severity::Warning, reason);
+    tell::tell(board, &mut decision, Severity::Warning, reason);
     decision.finish()
 }

@@ -6,7 +6,7 @@ mod known;
 
 use super::manifest::{self, Manifest};
 use super::memory::{Memory, Touched};
-use super::names::{Place, PlaceKind, TaskId, Zone};
+use super::names::{DocumentKind, DocumentPath, TaskId, Zone};
 use super::table::Status;
 use super::task::{self, Priority, Task};
 use super::{Board, artifact, risks, state};
@@ -31,7 +31,7 @@ pub(super) struct Index {
     /// Tasks and reports that we wrote, until a look shows them.
     pub(super) assumed: BTreeSet<RelPath>,
     pub(super) manifest: Option<Result<Manifest, Vec<Rejection>>>,
-    sheets: BTreeMap<RelPath, Sheet>,
+    sheets: BTreeMap<RelPath, TaskFile>,
     by_id: BTreeMap<TaskId, BTreeSet<RelPath>>,
     /// Who names this task in `depends_on`.
     dependents: BTreeMap<TaskId, BTreeSet<RelPath>>,
@@ -109,7 +109,7 @@ impl Bytes {
 
 /// One task file.
 #[derive(Clone, Debug)]
-pub(super) struct Sheet {
+pub(super) struct TaskFile {
     pub(super) file: Bytes,
     pub(super) task: Result<Box<Task>, Vec<Rejection>>,
 }
@@ -176,8 +176,8 @@ impl Index {
             self.file_task(path, there);
         } else if is_artifact(path) {
             self.file_artifact(path, there.as_ref());
-        } else if let Some(place) = Place::parse(path.as_str())
-            && place.kind == PlaceKind::Report
+        } else if let Some(place) = DocumentPath::parse(path.as_str())
+            && place.kind == DocumentKind::Report
         {
             self.file_report(&place.id, path, there);
         }
@@ -187,12 +187,12 @@ impl Index {
         let old = self.sheets.remove(path);
         self.forget_links(path, old.as_ref());
         let mut touched: Vec<TaskId> = Vec::new();
-        touched.extend(Place::parse(path.as_str()).map(|place| place.id));
+        touched.extend(DocumentPath::parse(path.as_str()).map(|place| place.id));
         if let Some(file) = there {
             let zone = self.zone();
             let task = file.read(|bytes| task::parse_in(bytes, path, zone)).map(Box::new);
             self.note_links(path, &task);
-            self.sheets.insert(path.clone(), Sheet { file, task });
+            self.sheets.insert(path.clone(), TaskFile { file, task });
         }
         for id in touched {
             self.refile(&id);
@@ -204,8 +204,8 @@ impl Index {
         self.assess(path);
     }
 
-    fn forget_links(&mut self, path: &RelPath, old: Option<&Sheet>) {
-        if let Some(place) = Place::parse(path.as_str())
+    fn forget_links(&mut self, path: &RelPath, old: Option<&TaskFile>) {
+        if let Some(place) = DocumentPath::parse(path.as_str())
             && let Some(paths) = self.by_id.get_mut(&place.id)
         {
             paths.remove(path);
@@ -220,7 +220,7 @@ impl Index {
     }
 
     fn note_links(&mut self, path: &RelPath, task: &Result<Box<Task>, Vec<Rejection>>) {
-        if let Some(place) = Place::parse(path.as_str()) {
+        if let Some(place) = DocumentPath::parse(path.as_str()) {
             self.by_id.entry(place.id).or_default().insert(path.clone());
         }
         for dep in task.as_ref().ok().into_iter().flat_map(|task| &task.depends_on) {
@@ -271,7 +271,7 @@ impl Index {
             self.assess_artifacts(id);
         }
         for path in &papers {
-            if let Some(place) = Place::parse(path.as_str()) {
+            if let Some(place) = DocumentPath::parse(path.as_str()) {
                 self.refile_one(&place.id);
             }
             self.assess(path);
@@ -306,8 +306,8 @@ impl Index {
                 self.file_task(&path, Some(Bytes { bytes, digest, odd: None }));
             } else if is_artifact(&path) {
                 self.forget_artifact(&path);
-            } else if let Some(place) = Place::parse(path.as_str())
-                && place.kind == PlaceKind::Report
+            } else if let Some(place) = DocumentPath::parse(path.as_str())
+                && place.kind == DocumentKind::Report
             {
                 self.assumed.insert(path.clone());
                 self.file_report(&place.id, &path, Some(Bytes { bytes, digest, odd: None }));
@@ -324,7 +324,7 @@ impl Index {
         self.refile_one(id);
         let users = self.dependents.get(id).into_iter().flatten();
         let users: BTreeSet<TaskId> =
-            users.filter_map(|path| Some(Place::parse(path.as_str())?.id)).collect();
+            users.filter_map(|path| Some(DocumentPath::parse(path.as_str())?.id)).collect();
         users.iter().for_each(|user| self.refile_one(user));
     }
 
@@ -424,7 +424,7 @@ impl Index {
 
     fn assess_report(&mut self, path: &RelPath) {
         let Some(place) =
-            Place::parse(path.as_str()).filter(|place| place.kind == PlaceKind::Report)
+            DocumentPath::parse(path.as_str()).filter(|place| place.kind == DocumentKind::Report)
         else {
             return;
         };

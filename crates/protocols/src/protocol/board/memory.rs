@@ -92,7 +92,7 @@ pub(super) struct Known {
     pub(super) scope: Option<Scope>,
     /// The report that was accepted.
     #[serde(default)]
-    pub(super) report: Option<Paper>,
+    pub(super) report: Option<AcceptedReport>,
     #[serde(default)]
     pub(super) verified: Option<Verified>,
     /// The task that this one puts right: it works in that one's tree, and ends with it (AG-09).
@@ -366,7 +366,7 @@ impl Work {
 
 /// A document that was judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Paper {
+pub(super) struct AcceptedReport {
     pub(super) path: RelPath,
     pub(super) digest: Digest,
 }
@@ -374,7 +374,7 @@ pub(super) struct Paper {
 /// A verify that we ran ourselves (AG-11).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Verified {
-    pub(super) artifact: Paper,
+    pub(super) artifact: AcceptedReport,
     pub(super) timestamp: String,
     /// Why DONE may not follow, if it may not.
     pub(super) objection: Option<String>,

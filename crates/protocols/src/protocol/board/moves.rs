@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// Moves that belong to one decision.
 pub(super) struct Moves<'a> {
-    it: &'a Board,
+    board: &'a Board,
     now: Now,
     /// New memory of each task that moves.
     tasks: BTreeMap<TaskId, Known>,
@@ -23,14 +23,14 @@ pub(super) struct Moves<'a> {
 }
 
 impl<'a> Moves<'a> {
-    pub(super) fn new(it: &'a Board, now: Now) -> Self {
+    pub(super) fn new(board: &'a Board, now: Now) -> Self {
         let (tasks, also) = (BTreeMap::new(), BTreeMap::new());
-        Self { it, now, tasks, last_verify: None, over: Vec::new(), also }
+        Self { board, now, tasks, last_verify: None, over: Vec::new(), also }
     }
 
     /// What is known of a task, to be changed.
     pub(super) fn of(&mut self, id: &TaskId) -> &mut Known {
-        let (it, now) = (self.it, self.now.wall);
+        let (it, now) = (self.board, self.now.wall);
         self.tasks.entry(id.clone()).or_insert_with(|| it.index.known(id, now))
     }
 
@@ -77,7 +77,7 @@ impl<'a> Moves<'a> {
 
     /// What of this belongs on the target branch: all about a task that comes to its end.
     fn record(&self, decision: &mut Builder, written: BTreeMap<RelPath, Digest>) {
-        let index = &self.it.index;
+        let index = &self.board.index;
         let ends = |id: &TaskId, known: &Known| {
             record::is_end(known.status) && index.status_of(id) != Some(known.status)
         };
@@ -89,9 +89,9 @@ impl<'a> Moves<'a> {
             |path: &RelPath| !over.is_empty() || index.memory.record.files.contains_key(path);
         record.files.extend(written.into_iter().filter(|(path, _)| noted(path)));
         for (id, known) in &over {
-            record.add(self.it, id, known);
+            record.add(self.board, id, known);
         }
-        if record != index.memory.record && self.it.place.git {
+        if record != index.memory.record && self.board.place.git {
             decision.remember("record", record);
         }
     }
@@ -102,7 +102,7 @@ impl<'a> Moves<'a> {
         id: &TaskId,
         known: &Known,
     ) -> Option<(RelPath, Digest)> {
-        let (path, sheet) = self.it.index.find(id)?;
+        let (path, sheet) = self.board.index.find(id)?;
         let bytes = task::with_status(&sheet.file.bytes, path, known.status).ok()?;
         if bytes[..] == sheet.file.bytes[..] {
             return None;
@@ -114,14 +114,14 @@ impl<'a> Moves<'a> {
 
     fn log(&self, decision: &mut Builder, row: Option<&str>, id: &TaskId, known: &Known) {
         let Some(row) = row else { return };
-        let from = self.it.index.status_of(id);
+        let from = self.board.index.status_of(id);
         // What is known of a parent may change while it stands where it stood.
         if from == Some(known.status) {
             return;
         }
         let from = from.map_or("", Status::word);
         let agent =
-            self.it.index.task(id).map(|task| Seat::new(super::names::seat(&task.assignee)));
+            self.board.index.task(id).map(|task| Seat::new(super::names::seat(&task.assignee)));
         let context = [
             ("row", row),
             ("task", id.as_str()),
@@ -137,9 +137,9 @@ impl<'a> Moves<'a> {
     }
 
     fn state(&self) -> State {
-        let mut state = self.it.index.memory.state.clone().unwrap_or_default();
+        let mut state = self.board.index.memory.state.clone().unwrap_or_default();
         state.protocol = super::PROTOCOL.to_owned();
-        state.updated_at = self.it.zone().stamp(self.now.wall);
+        state.updated_at = self.board.zone().stamp(self.now.wall);
         for (id, known) in &self.tasks {
             place(&mut state, id, known.status);
         }
@@ -150,8 +150,8 @@ impl<'a> Moves<'a> {
     }
 
     fn write_state(&self, decision: &mut Builder, state: &State) -> [(RelPath, Digest); 2] {
-        let index = &self.it.index;
-        let header = self.it.header();
+        let index = &self.board.index;
+        let header = self.board.header();
         let now = index.whole(state::PATH);
         let bytes = state.render(now.map(|(bytes, _)| bytes), &header);
         let picture = self.board(state, &header);
@@ -171,7 +171,7 @@ impl<'a> Moves<'a> {
 
     /// A column as it will be after these moves, read only as far as it is shown.
     fn column(&self, status: Status) -> Column<'_> {
-        let index = &self.it.index;
+        let index = &self.board.index;
         let here = index.columns.get(&status).into_iter().flatten();
         let stays = here.map(|(_, id)| id).filter(|id| !self.tasks.contains_key(*id));
         let comes: Vec<&TaskId> = self
@@ -192,8 +192,8 @@ impl<'a> Moves<'a> {
     }
 
     fn card<'b>(&'b self, id: &'b TaskId) -> Card<'b> {
-        let task = self.it.index.task(id);
-        let known = self.tasks.get(id).or_else(|| self.it.index.memory.tasks.get(id));
+        let task = self.board.index.task(id);
+        let known = self.tasks.get(id).or_else(|| self.board.index.memory.tasks.get(id));
         Card {
             id,
             title: task.map_or("", |task| &task.title),

@@ -128,8 +128,8 @@ pub fn slug(title: &str) -> String {
 
 /// What a path below `inbox/` or `outbox/` says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    pub kind: PlaceKind,
+pub struct DocumentPath {
+    pub kind: DocumentKind,
     /// The agent's folder.
     pub agent: String,
     pub date: String,
@@ -139,13 +139,13 @@ pub struct Place {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlaceKind {
+pub enum DocumentKind {
     Task,
     Report,
     Audit,
 }
 
-impl Place {
+impl DocumentPath {
     /// `None`: not a path of §4.
     pub fn parse(path: &str) -> Option<Self> {
         let (folder, rest) = path.strip_prefix(".kodingx/")?.split_once('/')?;
@@ -153,10 +153,10 @@ impl Place {
         let (date, name) = rest.split_once('/')?;
         let name = name.strip_suffix(".md")?;
         let (kind, stem) = match folder {
-            "inbox" => (PlaceKind::Task, name),
+            "inbox" => (DocumentKind::Task, name),
             "outbox" => match (name.strip_suffix("-report"), name.strip_suffix("-audit")) {
-                (Some(stem), _) => (PlaceKind::Report, stem),
-                (None, Some(stem)) => (PlaceKind::Audit, stem),
+                (Some(stem), _) => (DocumentKind::Report, stem),
+                (None, Some(stem)) => (DocumentKind::Audit, stem),
                 (None, None) => return None,
             },
             _ => return None,
@@ -168,11 +168,11 @@ impl Place {
     }
 
     /// Where the report or audit of a task goes.
-    pub fn answer(&self, kind: PlaceKind, agent: &str, date: &str) -> String {
+    pub fn answer(&self, kind: DocumentKind, agent: &str, date: &str) -> String {
         let ending = match kind {
-            PlaceKind::Task => "",
-            PlaceKind::Report => "-report",
-            PlaceKind::Audit => "-audit",
+            DocumentKind::Task => "",
+            DocumentKind::Report => "-report",
+            DocumentKind::Audit => "-audit",
         };
         format!(".kodingx/outbox/{agent}/{date}/{}{ending}.md", self.stem)
     }
@@ -284,10 +284,10 @@ mod tests {
             ".kodingx/inbox/claude-code/2026-02-01/T0007-0010-fix-vat-rounding.md"
         );
         assert_eq!(zone.stamp(at), "2026-02-01T00:10:00+01:00");
-        let place = Place::parse(path.as_str()).unwrap();
+        let place = DocumentPath::parse(path.as_str()).unwrap();
         assert_eq!(
             (place.kind, place.id, place.agent.as_str()),
-            (PlaceKind::Task, id, "claude-code")
+            (DocumentKind::Task, id, "claude-code")
         );
     }
 
@@ -314,7 +314,7 @@ mod tests {
             ".kodingx/outbox/x/2026-01-31/T0007-1010-a.md",
             "inbox/x/2026-01-31/T0007-1010-a.md",
         ] {
-            assert_eq!(Place::parse(bad), None, "{bad}");
+            assert_eq!(DocumentPath::parse(bad), None, "{bad}");
         }
     }
 

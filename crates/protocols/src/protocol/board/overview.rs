@@ -11,11 +11,11 @@ use crate::model::{clip, clock_time};
 /// How many lines are shown.
 const LINES: usize = 12;
 
-pub(super) fn lines(it: &Board) -> Vec<String> {
-    let memory = &it.index.memory;
+pub(super) fn lines(board: &Board) -> Vec<String> {
+    let memory = &board.index.memory;
     let at_work = memory.working.iter().filter_map(|id| {
         let known = memory.tasks.get(id)?;
-        Some(working(it, id, known, known.work.as_ref()?))
+        Some(working(board, id, known, known.work.as_ref()?))
     });
     let open = [
         Status::Blocked,
@@ -24,24 +24,24 @@ pub(super) fn lines(it: &Board) -> Vec<String> {
         Status::Assigned,
         Status::New,
     ];
-    let column = |status: Status| it.index.columns.get(&status).into_iter().flatten();
+    let column = |status: Status| board.index.columns.get(&status).into_iter().flatten();
     let others =
         open.into_iter().flat_map(|status| column(status).map(move |(_, id)| (status, id)));
     let others = others.filter(|(_, id)| !memory.working.contains(*id));
-    let others = others.map(|(status, id)| waiting(it, status, id));
+    let others = others.map(|(status, id)| waiting(board, status, id));
     let mut lines: Vec<String> = at_work.chain(others).take(LINES).collect();
-    let open: usize = open.iter().map(|status| it.index.count(*status)).sum();
+    let open: usize = open.iter().map(|status| board.index.count(*status)).sum();
     if open > LINES {
         lines.push(format!("… and {} more; `agency task list`", open - LINES));
     }
-    lines.extend(refused(it));
+    lines.extend(refused(board));
     lines
 }
 
 /// A task that we work on: who, since when.
-fn working(it: &Board, id: &TaskId, known: &Known, work: &Work) -> String {
+fn working(board: &Board, id: &TaskId, known: &Known, work: &Work) -> String {
     let (status, since) = (known.status.word(), clock_time(known.since));
-    let who = who(it, id, work.stage);
+    let who = who(board, id, work.stage);
     match work.stage {
         Stage::Owner => format!("{id} {status}: waits for you: {}", clip(&known.reason, 160)),
         Stage::Base => {
@@ -58,22 +58,22 @@ fn working(it: &Board, id: &TaskId, known: &Known, work: &Work) -> String {
 }
 
 /// A task that nobody of ours works on: a person's, a blocked one, or one that waits.
-fn waiting(it: &Board, status: Status, id: &TaskId) -> String {
-    let reason = it.index.memory.tasks.get(id).map_or("", |known| known.reason.as_str());
+fn waiting(board: &Board, status: Status, id: &TaskId) -> String {
+    let reason = board.index.memory.tasks.get(id).map_or("", |known| known.reason.as_str());
     if status == Status::Blocked && !reason.is_empty() {
         return format!("{id} BLOCKED: {}", clip(reason, 160));
     }
-    why(it, status, id)
+    why(board, status, id)
 }
 
 /// Files that were refused, each with its first problem.
-fn refused(it: &Board) -> impl Iterator<Item = String> {
-    let paths = it.index.memory.refused.keys().take(LINES);
+fn refused(board: &Board) -> impl Iterator<Item = String> {
+    let paths = board.index.memory.refused.keys().take(LINES);
     paths.map(|path| {
-        let why = match it.index.report_file(path) {
-            Some((id, file)) => judge::why_refused(it, &id, path, file),
+        let why = match board.index.report_file(path) {
+            Some((id, file)) => judge::why_refused(board, &id, path, file),
             None => {
-                let problems = it.index.refusal_of(path).unwrap_or_default();
+                let problems = board.index.refusal_of(path).unwrap_or_default();
                 problems.first().map(|problem| problem.gist())
             }
         };

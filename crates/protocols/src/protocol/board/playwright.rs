@@ -3,7 +3,7 @@
 
 use super::building::{self, answer_path, snapshot};
 use super::memory::{Exit, Stage, Work};
-use super::names::PlaceKind;
+use super::names::DocumentKind;
 use super::report;
 use super::work::{Job, Step};
 use crate::model::yaml::quote;
@@ -18,8 +18,8 @@ fn line(step: &Step<'_>) -> String {
 }
 
 pub(super) fn start(step: &Step<'_>) -> Decision {
-    let mut decision = step.it.builder();
-    let timeout_s = step.it.limits.verify_timeout.as_secs().max(1);
+    let mut decision = step.board.builder();
+    let timeout_s = step.board.limits.verify_timeout.as_secs().max(1);
     let command = Job::Command(CommandLine {
         line: line(step),
         timeout_s,
@@ -56,7 +56,7 @@ pub(super) fn look(step: &Step<'_>) -> Option<Decision> {
     let Fact::Snapshot(left) = fact else {
         return Some(step.again(Stage::Build, &format!("git: {fact:?}")));
     };
-    let path = answer_path(step, step.id, PlaceKind::Report, step.seat().as_str())?;
+    let path = answer_path(step, step.id, DocumentKind::Report, step.seat().as_str())?;
     let path = RelPath::new(path).ok()?;
     let bytes = Bytes(text(step).into_bytes());
     match report::parse(&bytes.0, &path) {
@@ -69,7 +69,7 @@ fn text(step: &Step<'_>) -> String {
     let exit = step.work.exit.as_ref();
     let passed = exit.is_some_and(|exit| exit.passed);
     let tail = exit.map_or("", |exit| exit.tail.as_str());
-    let zone = step.it.zone();
+    let zone = step.board.zone();
     let (began, ended) = (
         exit.map_or(step.now.wall, |exit| exit.began),
         step.now.wall.max(exit.map_or(step.now.wall, |exit| exit.began)),

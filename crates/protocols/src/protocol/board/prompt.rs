@@ -12,7 +12,8 @@ const TEXT_MAX: usize = 24 * 1024;
 const CHANGED_MAX: usize = 200;
 
 fn nonce(step: &Step<'_>) -> String {
-    let seed = format!("{} {} {}", step.it.place.repo, step.it.index.memory.decisions, step.id);
+    let seed =
+        format!("{} {} {}", step.board.place.repo, step.board.index.memory.decisions, step.id);
     Digest::of(seed.as_bytes()).short().to_owned()
 }
 
@@ -153,7 +154,7 @@ fn how_to_answer(answers: Answers, audit: &str) -> String {
 
 /// Names one audit (AG-43): no two ask for the same bytes, so an old verdict is never taken for a new one.
 pub(super) fn audit_number(step: &Step<'_>) -> String {
-    format!("{}-{}", step.id, step.it.index.memory.decisions)
+    format!("{}-{}", step.id, step.board.index.memory.decisions)
 }
 
 pub(super) fn auditor(
@@ -174,8 +175,8 @@ pub(super) fn auditor(
         base = step.work.base,
         task = task_text(step, task),
         changed = changed_text(step, changed),
-        how = how_to_answer(step.it.limits.answers, audit),
-        agent = super::names::seat(&step.it.limits.auditor),
+        how = how_to_answer(step.board.limits.answers, audit),
+        agent = super::names::seat(&step.board.limits.auditor),
         number = audit_number(step),
         tree = step.work.judged.as_ref().map(ToString::to_string).unwrap_or_default(),
     );

@@ -1,7 +1,7 @@
 //! What the board wrote about tasks that ended, in one commit of ours on the target branch (AG-14): only bytes that we wrote or
 //! judged, only while nothing is being merged. An agent's or the owner's edits of the same files are never swept in.
 
-use super::memory::{Known, Paper, Stage};
+use super::memory::{AcceptedReport, Known, Stage};
 use super::scope::OURS;
 use super::table::Status;
 use super::tell::{self, Reason};
@@ -31,10 +31,10 @@ pub(super) struct Record {
 
 impl Record {
     /// Everything that belongs to the end of a task.
-    pub(super) fn add(&mut self, it: &Board, id: &TaskId, known: &Known) {
-        self.add_sheet(it, id);
+    pub(super) fn add(&mut self, board: &Board, id: &TaskId, known: &Known) {
+        self.add_sheet(board, id);
         let papers = known.report.iter().chain(known.verified.iter().map(|by| &by.artifact));
-        for Paper { path, digest } in papers {
+        for AcceptedReport { path, digest } in papers {
             self.files.insert(path.clone(), digest.clone());
         }
         for (path, digest) in &known.papers {
@@ -42,15 +42,15 @@ impl Record {
         }
         for work in known.work.iter() {
             self.files.extend(work.papers.clone());
-            work.remedies.iter().for_each(|remedy| self.add_sheet(it, remedy));
+            work.remedies.iter().for_each(|remedy| self.add_sheet(board, remedy));
         }
         self.ends.push(format!("{id} {}", known.status.word()));
     }
 
     /// A task's file as it is, unless this decision writes it anew.
-    fn add_sheet(&mut self, it: &Board, id: &TaskId) {
-        if let Some((path, sheet)) = it.index.find(id)
-            && !it.index.memory.refused.contains_key(path)
+    fn add_sheet(&mut self, board: &Board, id: &TaskId) {
+        if let Some((path, sheet)) = board.index.find(id)
+            && !board.index.memory.refused.contains_key(path)
         {
             self.files.entry(path.clone()).or_insert_with(|| sheet.file.digest.clone());
         }
@@ -70,24 +70,25 @@ pub(super) fn is_end(status: Status) -> bool {
 }
 
 /// The next step towards the commit that is due, if one is.
-pub(super) fn commit(it: &Board, now: Now) -> Option<Decision> {
-    let record = &it.index.memory.record;
+pub(super) fn commit(board: &Board, now: Now) -> Option<Decision> {
+    let record = &board.index.memory.record;
     let waits = record.not_before.is_some_and(|at| at.left(now).is_some());
-    let idle = !it.place.git || it.is_away() || it.index.memory.is_held();
-    if record.ends.is_empty() || waits || idle || is_merging(it, now) {
+    let idle = !board.place.git || board.is_away() || board.index.memory.is_held();
+    if record.ends.is_empty() || waits || idle || is_merging(board, now) {
         return None;
     }
-    let target = it.index.memory.ours.as_ref()?.branch.clone()?;
-    Some(match plan(it, record, &target, now) {
+    let target = board.index.memory.ours.as_ref()?.branch.clone()?;
+    Some(match plan(board, record, &target, now) {
         Err(ask) => *ask,
-        Ok(Fact::Planned(planned)) => publish(it, record, planned),
-        Ok(fact) => later(it, record.clone(), &format!("{fact:?}"), now),
+        Ok(Fact::Planned(planned)) => publish(board, record, planned),
+        Ok(fact) => later(board, record.clone(), &format!("{fact:?}"), now),
     })
 }
 
 /// Between the plan of a merge and its end the target branch stays where it is, as far as it is up to us.
-pub(super) fn is_merging(it: &Board, now: Now) -> bool {
-    let mut tasks = it.index.memory.working.iter().filter_map(|id| it.index.memory.tasks.get(id));
+pub(super) fn is_merging(board: &Board, now: Now) -> bool {
+    let mut tasks =
+        board.index.memory.working.iter().filter_map(|id| board.index.memory.tasks.get(id));
     tasks.any(|known| {
         let merging = known.work.as_ref().is_some_and(|work| {
             matches!(work.stage, Stage::Verify | Stage::Verified | Stage::Merged)
@@ -99,7 +100,7 @@ pub(super) fn is_merging(it: &Board, now: Now) -> bool {
 
 /// Every question comes back as `Err`: it must be asked first.
 fn plan<'a>(
-    it: &'a Board,
+    board: &'a Board,
     record: &Record,
     target: &str,
     now: Now,
@@ -108,16 +109,16 @@ fn plan<'a>(
     let read = |path: &RelPath| Query::Read { tree: TreeRef::Main, path: path.clone() };
     let tip = Query::Tip { name: format!("refs/heads/{target}") };
     let ignored = Query::Ignored { paths: paths.clone() };
-    ask(it, paths.iter().map(read).chain([tip.clone(), ignored.clone()]))?;
-    let out = if let Some(Fact::Paths(paths)) = answer(it, &ignored) { &paths[..] } else { &[] };
+    ask(board, paths.iter().map(read).chain([tip.clone(), ignored.clone()]))?;
+    let out = if let Some(Fact::Paths(paths)) = answer(board, &ignored) { &paths[..] } else { &[] };
     let ours = |path: &RelPath| {
-        let Some(Fact::File(Some(bytes))) = answer(it, &read(path)) else { return None };
+        let Some(Fact::File(Some(bytes))) = answer(board, &read(path)) else { return None };
         let same = record.files.get(path) == Some(&Digest::of(&bytes.0));
         (same && !out.contains(path)).then(|| (path.clone(), bytes.clone()))
     };
     let write: Vec<(RelPath, Bytes)> = paths.iter().filter_map(ours).collect();
-    let Some(Fact::Tip(parent)) = answer(it, &tip) else {
-        return Ok(answer(it, &tip).unwrap_or(&Fact::NoGit));
+    let Some(Fact::Tip(parent)) = answer(board, &tip) else {
+        return Ok(answer(board, &tip).unwrap_or(&Fact::NoGit));
     };
     let message = record.message();
     // The date is part of the plan: an answer to the same plan of a moment ago counts.
@@ -125,24 +126,25 @@ fn plan<'a>(
         matches!(asked, Query::Plan { branch, parent: on, message: said, .. }
             if branch == target && on == parent && *said == message)
     };
-    let known = it.index.answers.iter().find(|(_, asked, _)| same(asked)).map(|(_, _, fact)| fact);
+    let known =
+        board.index.answers.iter().find(|(_, asked, _)| same(asked)).map(|(_, _, fact)| fact);
     let (branch, parent, date) = (target.to_owned(), parent.clone(), now.wall);
     let query = Query::Plan { branch, parent, take: Vec::new(), write, message, date };
-    known.ok_or_else(|| Box::new(asking(it, [query])))
+    known.ok_or_else(|| Box::new(asking(board, [query])))
 }
 
-fn answer<'a>(it: &'a Board, query: &Query) -> Option<&'a Fact> {
-    it.index.answers.iter().find(|(_, asked, _)| asked == query).map(|(_, _, fact)| fact)
+fn answer<'a>(board: &'a Board, query: &Query) -> Option<&'a Fact> {
+    board.index.answers.iter().find(|(_, asked, _)| asked == query).map(|(_, _, fact)| fact)
 }
 
 /// All that is not known yet, at once.
-fn ask(it: &Board, queries: impl Iterator<Item = Query>) -> Result<(), Box<Decision>> {
-    let open: Vec<Query> = queries.filter(|query| answer(it, query).is_none()).collect();
-    if open.is_empty() { Ok(()) } else { Err(Box::new(asking(it, open))) }
+fn ask(board: &Board, queries: impl Iterator<Item = Query>) -> Result<(), Box<Decision>> {
+    let open: Vec<Query> = queries.filter(|query| answer(board, query).is_none()).collect();
+    if open.is_empty() { Ok(()) } else { Err(Box::new(asking(board, open))) }
 }
 
-fn asking(it: &Board, queries: impl IntoIterator<Item = Query>) -> Decision {
-    let mut decision = it.builder();
+fn asking(board: &Board, queries: impl IntoIterator<Item = Query>) -> Decision {
+    let mut decision = board.builder();
     for query in queries {
         decision.effect(Effect::Ask { query });
     }
@@ -150,8 +152,8 @@ fn asking(it: &Board, queries: impl IntoIterator<Item = Query>) -> Decision {
 }
 
 /// Nothing of ours changed, or the owner keeps it out of git: then there is nothing to commit, and it is settled all the same.
-fn publish(it: &Board, record: &Record, planned: &PlannedCommit) -> Decision {
-    let mut decision = it.builder();
+fn publish(board: &Board, record: &Record, planned: &PlannedCommit) -> Decision {
+    let mut decision = board.builder();
     let mut next = Record::default();
     if !planned.changes.is_empty() {
         decision.effect(Effect::Commit(planned.clone()));
@@ -163,16 +165,16 @@ fn publish(it: &Board, record: &Record, planned: &PlannedCommit) -> Decision {
 }
 
 /// Is this effect such a commit of ours?
-pub(super) fn is_ours(it: &Board, effect: &Effect) -> bool {
-    let branch = it.index.memory.ours.as_ref().and_then(|ours| ours.branch.as_ref());
+pub(super) fn is_ours(board: &Board, effect: &Effect) -> bool {
+    let branch = board.index.memory.ours.as_ref().and_then(|ours| ours.branch.as_ref());
     let ours = |path: &RelPath| path.as_str().starts_with(OURS);
     matches!(effect, Effect::Commit(planned) if Some(&planned.branch) == branch
         && planned.changes.iter().all(|change| ours(&change.path)))
 }
 
 /// The branch moved meanwhile, or git could not: what was to be committed is due again.
-pub(super) fn failed(it: &Board, kind: FailureKind, said: &str, now: Now) -> Decision {
-    let mut record = it.index.memory.record.clone();
+pub(super) fn failed(board: &Board, kind: FailureKind, said: &str, now: Now) -> Decision {
+    let mut record = board.index.memory.record.clone();
     if let Some(sent) = record.sent.take() {
         for (path, digest) in sent.files {
             record.files.entry(path).or_insert(digest);
@@ -181,37 +183,37 @@ pub(super) fn failed(it: &Board, kind: FailureKind, said: &str, now: Now) -> Dec
     }
     match kind {
         FailureKind::Moved => {
-            let mut decision = it.builder();
+            let mut decision = board.builder();
             decision.remember("record", record);
             decision.finish()
         }
         FailureKind::NotFastForward
         | FailureKind::Busy
         | FailureKind::GitHeld
-        | FailureKind::Broken => later(it, record, said, now),
+        | FailureKind::Broken => later(board, record, said, now),
     }
 }
 
-fn later(it: &Board, mut record: Record, why: &str, now: Now) -> Decision {
-    let mut decision = it.builder();
+fn later(board: &Board, mut record: Record, why: &str, now: Now) -> Decision {
+    let mut decision = board.builder();
     record.tries += 1;
     record.not_before = Some(Moment::after(now, WAIT));
     if record.tries > TRIES_MAX {
-        give_up(it, &mut decision, &mut record, why);
+        give_up(board, &mut decision, &mut record, why);
     }
     decision.remember("record", record);
     decision.finish()
 }
 
 /// The files stay noted: the next end of a task takes them along.
-fn give_up(it: &Board, decision: &mut Builder, record: &mut Record, why: &str) {
+fn give_up(board: &Board, decision: &mut Builder, record: &mut Record, why: &str) {
     let summary = format!("`{OURS}` could not be committed: {}", clip(why, 120));
     let mut reason = Reason::new("AG-14", format!("records {}", record.ends.join(" ")), summary);
     reason.did = "The files are as they should be; only the commit is missing.".to_owned();
     reason.resolve =
         "commit `.kodingx` yourself, or put git right: the next task's end tries again".to_owned();
     reason.evidence = vec![clip(why, 2000)];
-    tell::tell(it, decision, Severity::Warning, reason);
+    tell::tell(board, decision, Severity::Warning, reason);
     *record = Record { files: std::mem::take(&mut record.files), ..Record::default() };
 }
 
@@ -222,7 +224,7 @@ impl Record {
     }
 }
 
-pub(super) fn deadline(it: &Board, now: Now) -> Option<Deadline> {
-    let left = it.index.memory.record.retry_at()?.left(now)?;
+pub(super) fn deadline(board: &Board, now: Now) -> Option<Deadline> {
+    let left = board.index.memory.record.retry_at()?.left(now)?;
     Some(Deadline { at: now.ticks.after(left), why: "commit the records" })
 }

@@ -23,14 +23,14 @@ const BUSY_WAIT: Duration = Duration::from_secs(2);
 
 /// The next subtask: its id is a guess that the shell makes sure of, together with the file.
 pub(super) fn make(step: &Step<'_>) -> Decision {
-    let Some(parent) = step.it.index.task(step.id) else {
+    let Some(parent) = step.board.index.task(step.id) else {
         return step.give_up("AG-09", "its file cannot be read any more");
     };
     let id = match next_id(step) {
         Ok(id) => id,
         Err(ask) => return *ask,
     };
-    let zone = step.it.zone();
+    let zone = step.board.zone();
     let subtask = subtask(step, parent);
     let path = task_path(&subtask.assignee, &id, &subtask.title, zone, step.now.wall);
     let text = subtask.render(&id, &zone.stamp(step.now.wall));
@@ -38,7 +38,7 @@ pub(super) fn make(step: &Step<'_>) -> Decision {
         let first = problems.first().map(ToString::to_string).unwrap_or_default();
         return step.give_up("AG-09", &format!("no subtask can be made of it: {first}"));
     }
-    let mut decision = step.it.builder();
+    let mut decision = step.board.builder();
     decision.effect(Effect::Create {
         path: path.clone(),
         bytes: Bytes(text.into_bytes()),
@@ -59,14 +59,14 @@ pub(super) fn make(step: &Step<'_>) -> Decision {
 
 /// One more than any that we know of; a ULID is made of the decision, which nobody else makes.
 fn next_id(step: &Step<'_>) -> Result<TaskId, Box<Decision>> {
-    let ids = match &step.it.index.manifest {
+    let ids = match &step.board.index.manifest {
         Some(Ok(manifest)) => manifest.ids,
         Some(Err(_)) | None => IdStrategy::Sequential,
     };
     match ids {
         IdStrategy::Ulid => {
-            let index = &step.it.index.memory;
-            let seed = format!("{} {} {}", step.it.place.repo, index.decisions, step.id);
+            let index = &step.board.index.memory;
+            let seed = format!("{} {} {}", step.board.place.repo, index.decisions, step.id);
             let chance = u128::from_str_radix(&Digest::of(seed.as_bytes()).as_str()[..32], 16);
             Ok(TaskId::ulid(step.now.wall, chance.unwrap_or(0)))
         }
@@ -75,7 +75,7 @@ fn next_id(step: &Step<'_>) -> Result<TaskId, Box<Decision>> {
             let fact = step.ask(Query::Read { tree: TreeRef::Main, path })?;
             let bytes = if let Fact::File(Some(bytes)) = fact { &bytes.0[..] } else { &[] };
             let archived = String::from_utf8_lossy(bytes).trim().parse().unwrap_or(0);
-            let last = step.it.index.last_number().max(step.work.floor).max(archived);
+            let last = step.board.index.last_number().max(step.work.floor).max(archived);
             Ok(TaskId::sequential(last + 1))
         }
     }
@@ -120,7 +120,7 @@ pub(super) fn failed(step: &Step<'_>, kind: FailureKind, said: &str) -> Decision
             return same.again(Stage::Remedy, &format!("making a subtask failed: {said}"));
         }
     }
-    let mut decision = step.it.builder();
+    let mut decision = step.board.builder();
     step.keep(&mut decision, work);
     decision.finish()
 }
@@ -128,16 +128,16 @@ pub(super) fn failed(step: &Step<'_>, kind: FailureKind, said: &str) -> Decision
 /// A subtask whose report never counted makes room for the next one.
 pub(super) fn superseded(moves: &mut Moves<'_>, step: &Step<'_>, why: &str) {
     let target = step.target();
-    if target != step.id && step.it.index.status_of(target) == Some(Status::InProgress) {
+    if target != step.id && step.board.index.status_of(target) == Some(Status::InProgress) {
         let why = format!("another subtask takes its place: {why}");
         moves.to(target, Status::Canceled, &why);
     }
 }
 
 /// The subtasks go where their parent goes.
-pub(super) fn along(moves: &mut Moves<'_>, it: &Board, work: &Work, to: Status, why: &str) {
+pub(super) fn along(moves: &mut Moves<'_>, board: &Board, work: &Work, to: Status, why: &str) {
     for id in &work.remedies {
-        let Some(now) = it.index.status_of(id).filter(|status| !status.is_over()) else {
+        let Some(now) = board.index.status_of(id).filter(|status| !status.is_over()) else {
             continue;
         };
         let last = work.remedies.last() == Some(id);

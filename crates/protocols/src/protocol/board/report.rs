@@ -2,12 +2,12 @@
 //! Whether it is its author's turn is not known here.
 
 use super::front::{self, Fields};
-use super::names::{Place, PlaceKind, TaskId, Zone, is_agent, same_agent};
+use super::names::{DocumentKind, DocumentPath, TaskId, Zone, is_agent, same_agent};
 use crate::model::{Digest, Rejection, RelPath, clip};
 use chrono::{DateTime, FixedOffset};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Says {
+pub enum ReportStatus {
     ReadyForReview,
     Blocked,
 }
@@ -16,7 +16,7 @@ pub enum Says {
 pub struct Report {
     pub task_id: TaskId,
     pub agent: String,
-    pub says: Says,
+    pub says: ReportStatus,
     pub started_at: DateTime<FixedOffset>,
     pub finished_at: DateTime<FixedOffset>,
     /// A claim; what really changed is git's to say.
@@ -45,8 +45,8 @@ pub fn parse_in(bytes: &[u8], path: &RelPath, zone: Zone) -> Result<Report, Vec<
     let task_id = fields.one_of("task_id", "an id such as T0001", TaskId::parse);
     let agent = fields.one_of("agent", "an agent's name", name);
     let says = fields.one_of("status", "READY_FOR_REVIEW or BLOCKED", |word| match word {
-        "READY_FOR_REVIEW" => Some(Says::ReadyForReview),
-        "BLOCKED" => Some(Says::Blocked),
+        "READY_FOR_REVIEW" => Some(ReportStatus::ReadyForReview),
+        "BLOCKED" => Some(ReportStatus::Blocked),
         _ => None,
     });
     let started_at = fields.time("started_at", zone);
@@ -61,11 +61,11 @@ pub fn parse_in(bytes: &[u8], path: &RelPath, zone: Zone) -> Result<Report, Vec<
     let dod_passed = fields.truth("verification.dod_passed");
     let risks = fields.needed_list("risks");
     let reason = reason(&front);
-    if says == Some(Says::Blocked) && reason.is_none() {
+    if says == Some(ReportStatus::Blocked) && reason.is_none() {
         let wanted = "`reason:` or a section `## Blocked` that says why (AG-30)";
         fields.refuse_at("status", "BLOCKED without a reason", wanted);
     }
-    check_place(&mut fields, path, PlaceKind::Report, task_id.as_ref(), agent.as_deref());
+    check_place(&mut fields, path, DocumentKind::Report, task_id.as_ref(), agent.as_deref());
     let mut follow_ups = fields.list("follow_ups");
     follow_ups.extend(listed(&front));
     fields.finish(&digest)?;
@@ -125,11 +125,11 @@ fn listed(front: &front::Front<'_>) -> Vec<String> {
 fn check_place(
     fields: &mut Fields<'_>,
     path: &RelPath,
-    kind: PlaceKind,
+    kind: DocumentKind,
     id: Option<&TaskId>,
     agent: Option<&str>,
 ) {
-    let Some(place) = Place::parse(path.as_str()).filter(|place| place.kind == kind) else {
+    let Some(place) = DocumentPath::parse(path.as_str()).filter(|place| place.kind == kind) else {
         let wanted = ".kodingx/outbox/{agent}/{YYYY-MM-DD}/T{ID}-{HHMM}-{slug}-report.md (audits: -audit.md)";
         fields.refuse(0, format!("the path `{}`", clip(path.as_str(), 160)), wanted);
         return;
@@ -188,7 +188,7 @@ pub fn parse_audit(bytes: &[u8], path: &RelPath) -> Result<Audit, Vec<Rejection>
     }
     let tree = front.root.get("tree").and_then(|node| node.text()).map(str::to_owned);
     let asked = front.root.get("audit").and_then(|node| node.text()).map(str::to_owned);
-    check_place(&mut fields, path, PlaceKind::Audit, task_id.as_ref(), agent.as_deref());
+    check_place(&mut fields, path, DocumentKind::Audit, task_id.as_ref(), agent.as_deref());
     fields.finish(&digest)?;
     let (Some(task_id), Some(agent), Some(verdict)) = (task_id, agent, verdict) else {
         unreachable!("BUG: a field that is missing is a problem")

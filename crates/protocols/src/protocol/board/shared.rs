@@ -3,7 +3,7 @@
 
 use super::building::{self, outside_ours};
 use super::memory::{Stage, Work};
-use super::report::{self, Says};
+use super::report::{self, ReportStatus};
 use super::verifying::{self, Findings, artifact_of, check_of};
 use super::work::Step;
 use super::{Board, building::scope_of, tell};
@@ -19,11 +19,11 @@ const OWN_TREE: &str =
     "verified in the owner's own tree, with whatever else lay there (isolation: shared)";
 
 /// A board without git needs the owner's word that builders may work in the one tree there is.
-pub(super) fn no_git(it: &Board) -> Option<Decision> {
-    it.index.ready.first()?;
+pub(super) fn no_git(board: &Board) -> Option<Decision> {
+    board.index.ready.first()?;
     let text = "there is no git here, so no task has a tree of its own; nothing is started until `board.isolation: shared` allows the one tree there is";
-    let mut decision = it.builder();
-    tell::once(it, &mut decision, "AG-14", "isolation", text);
+    let mut decision = board.builder();
+    tell::once(board, &mut decision, "AG-14", "isolation", text);
     Some(decision.finish()).filter(|decision| !decision.is_quiet())
 }
 
@@ -40,7 +40,7 @@ pub(super) fn dirty(step: &Step<'_>, now: &Snapshot) -> Vec<RelPath> {
 
 /// All that is not committed and was not there before.
 fn own_changes<'a>(step: &Step<'a>, tree: &TreeId) -> Result<Vec<Change>, Box<Decision>> {
-    let Some(head) = step.it.index.checkout.as_ref().and_then(|checkout| checkout.head.clone())
+    let Some(head) = step.board.index.checkout.as_ref().and_then(|checkout| checkout.head.clone())
     else {
         return Ok(Vec::new());
     };
@@ -82,7 +82,7 @@ pub(super) fn reported(
     let mut kept = Work { mine: work.mine.clone(), ..step.work.clone() };
     kept.papers.insert(paper.0.clone(), Digest::of(&paper.1.0));
     let step = &Step { work: &kept, ..*step };
-    if report.says == Says::Blocked {
+    if report.says == ReportStatus::Blocked {
         return building::blocked(step, paper, report);
     }
     if let Some(change) = theirs {
@@ -95,9 +95,9 @@ pub(super) fn reported(
     if let Some(back) = verdict.as_ref().and_then(|verdict| building::out_of_scope(step, verdict)) {
         return back;
     }
-    let mut decision = step.it.builder();
+    let mut decision = step.board.builder();
     if left.is_none() {
-        tell::once(step.it, &mut decision, "AG-13", "no git", NO_GIT);
+        tell::once(step.board, &mut decision, "AG-13", "no git", NO_GIT);
     }
     building::ready(step, decision, work, paper, report, verdict.as_ref())
 }
@@ -130,7 +130,7 @@ fn planned(step: &Step<'_>) -> Result<Decision, Box<Decision>> {
     let notes = [note.to_owned()].into_iter().chain(unchecked).collect();
     let findings = Findings { risks, loosened, notes };
     let check = check_of(step, (String::new(), 0), commit, profile, findings);
-    let mut decision = step.it.builder();
+    let mut decision = step.board.builder();
     let work = Work { stage: Stage::Verify, check: Some(check), ..step.work.clone() };
     step.keep(&mut decision, work);
     Ok(decision.finish())
@@ -141,11 +141,11 @@ fn commit(step: &Step<'_>, tree: &TreeId) -> Result<Result<PlannedCommit, String
         .into_iter()
         .filter(|change| step.work.mine.contains(&change.path))
         .collect();
-    let checkout = step.it.index.checkout.as_ref();
+    let checkout = step.board.index.checkout.as_ref();
     let Some(branch) = checkout.and_then(|checkout| checkout.branch.clone()) else {
         return Ok(Err("no branch is checked out".to_owned()));
     };
-    let title = step.it.index.task(step.id).map(|task| task.title.clone()).unwrap_or_default();
+    let title = step.board.index.task(step.id).map(|task| task.title.clone()).unwrap_or_default();
     let query = Query::Plan {
         branch,
         parent: checkout.and_then(|checkout| checkout.head.clone()),
@@ -190,7 +190,7 @@ pub(super) fn finish(step: &Step<'_>) -> Option<Decision> {
             return Some(step.ask_owner("AG-34", &why, way));
         }
     }
-    let mut decision = step.it.builder();
+    let mut decision = step.board.builder();
     if let Some(planned) = check.merge.as_ref().filter(|planned| !planned.changes.is_empty()) {
         decision.effect(Effect::Commit(planned.clone()));
     }

@@ -15,28 +15,30 @@ use std::time::Duration;
 /// Git changes files first and moves HEAD last: what looks like a forgery may be the first half of the owner's `switch`.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-pub(super) fn repair(it: &Board, now: Now) -> Option<Decision> {
-    let memory = &it.index.memory;
-    let found = match found(it) {
+pub(super) fn repair(board: &Board, now: Now) -> Option<Decision> {
+    let memory = &board.index.memory;
+    let found = match found(board) {
         Ok(found) => found,
         Err(ask) => return Some(*ask),
     };
     match (found, memory.suspect) {
         (None, None) => None,
         (None, Some(_)) => {
-            let mut decision = it.builder();
+            let mut decision = board.builder();
             decision.forget("suspect");
             Some(decision.finish())
         }
         (Some(_), None) => {
-            let mut decision = it.builder();
+            let mut decision = board.builder();
             decision.remember("suspect", now.wall);
             Some(decision.finish())
         }
-        (Some(_), Some(_)) if deadline(it, now).is_some() => Some(Decision::default()),
-        (Some(Found::State(found)), Some(_)) => Some(put_right(it, found)),
-        (Some(Found::Done(path)), Some(_)) => Some(put_back(it, path)),
-        (Some(Found::Artifact(forged)), Some(_)) => Some(forged_artifact::put_right(it, &forged)),
+        (Some(_), Some(_)) if deadline(board, now).is_some() => Some(Decision::default()),
+        (Some(Found::State(found)), Some(_)) => Some(put_right(board, found)),
+        (Some(Found::Done(path)), Some(_)) => Some(put_back(board, path)),
+        (Some(Found::Artifact(forged)), Some(_)) => {
+            Some(forged_artifact::put_right(board, &forged))
+        }
     }
 }
 
@@ -50,28 +52,28 @@ enum Found<'a> {
 }
 
 /// The first foreign write. `Err`: git is asked about it.
-fn found(it: &Board) -> Result<Option<Found<'_>>, Box<Decision>> {
-    if it.is_away() {
+fn found(board: &Board) -> Result<Option<Found<'_>>, Box<Decision>> {
+    if board.is_away() {
         return Ok(None);
     }
-    if let Some(found) = foreign(it).or_else(|| forged(it)) {
+    if let Some(found) = foreign(board).or_else(|| forged(board)) {
         return Ok(Some(found));
     }
-    Ok(forged_artifact::first(it)?.map(Found::Artifact))
+    Ok(forged_artifact::first(board)?.map(Found::Artifact))
 }
 
-fn forged(it: &Board) -> Option<Found<'_>> {
-    it.index.forged.first().map(Found::Done)
+fn forged(board: &Board) -> Option<Found<'_>> {
+    board.index.forged.first().map(Found::Done)
 }
 
 /// The frontmatter of STATE.md is not the one that we wrote.
-pub(super) fn is_foreign(it: &Board) -> bool {
-    foreign(it).is_some()
+pub(super) fn is_foreign(board: &Board) -> bool {
+    foreign(board).is_some()
 }
 
-fn foreign(it: &Board) -> Option<Found<'_>> {
-    let ours = it.index.memory.state.as_ref()?;
-    match it.index.file(state::PATH)? {
+fn foreign(board: &Board) -> Option<Found<'_>> {
+    let ours = board.index.memory.state.as_ref()?;
+    match board.index.file(state::PATH)? {
         FileState::Whole(file) if ours.is_in(&file.bytes) => None,
         FileState::Whole(file) => {
             Some(Found::State(clip(&String::from_utf8_lossy(&file.bytes), 400)))
@@ -82,13 +84,13 @@ fn foreign(it: &Board) -> Option<Found<'_>> {
 }
 
 /// AG-11: the status goes back to where the task stands; what was written is kept.
-fn put_back(it: &Board, path: &RelPath) -> Decision {
-    let mut decision = it.builder();
+fn put_back(board: &Board, path: &RelPath) -> Decision {
+    let mut decision = board.builder();
     decision.forget("suspect");
-    let sheet = it.index.sheet(path);
+    let sheet = board.index.sheet(path);
     let task = sheet.and_then(|sheet| Some((sheet, sheet.task.as_deref().ok()?)));
     let Some((sheet, task)) = task else { return decision.finish() };
-    let status = it.index.status_of(&task.id).unwrap_or(Status::New);
+    let status = board.index.status_of(&task.id).unwrap_or(Status::New);
     let Ok(bytes) = task::with_status(&sheet.file.bytes, path, status) else {
         return decision.finish();
     };
@@ -102,25 +104,25 @@ fn put_back(it: &Board, path: &RelPath) -> Decision {
     let mut reason = Reason::new("AG-11", format!("{path} {}", sheet.file.digest.short()), summary);
     reason.did = "The foreign bytes are in quarantine; the status is put back.".to_owned();
     reason.wont = "No DONE is taken from a file; use `agency task done`.".to_owned();
-    tell::tell(it, &mut decision, Severity::Warning, reason);
+    tell::tell(board, &mut decision, Severity::Warning, reason);
     decision.finish()
 }
 
 /// When what lies there will be believed.
-pub(super) fn deadline(it: &Board, now: Now) -> Option<Deadline> {
-    let since = it.index.memory.suspect?;
+pub(super) fn deadline(board: &Board, now: Now) -> Option<Deadline> {
+    let since = board.index.memory.suspect?;
     // A clock that was set back ends the wait.
     let waited = (now.wall - since).to_std().unwrap_or(PATIENCE);
     let left = PATIENCE.checked_sub(waited).filter(|left| !left.is_zero())?;
     Some(Deadline { at: now.ticks.after(left), why: "foreign state" })
 }
 
-fn put_right(it: &Board, found: String) -> Decision {
-    let mut decision = it.builder();
+fn put_right(board: &Board, found: String) -> Decision {
+    let mut decision = board.builder();
     decision.forget("suspect");
-    let Some(ours) = &it.index.memory.state else { return Decision::default() };
-    let now = it.index.whole(state::PATH);
-    let bytes = ours.render(now.map(|(bytes, _)| bytes), &it.header());
+    let Some(ours) = &board.index.memory.state else { return Decision::default() };
+    let now = board.index.whole(state::PATH);
+    let bytes = ours.render(now.map(|(bytes, _)| bytes), &board.header());
     // Not the digest of what lies there: the foreign bytes are to be kept as evidence.
     decision.effect(Effect::Replace {
         path: RelPath::fixed(state::PATH),
@@ -129,7 +131,7 @@ fn put_right(it: &Board, found: String) -> Decision {
     });
     let mut reason = Reason::new(
         "AG-15",
-        format!("{} {}", state::PATH, it.index.memory.decisions),
+        format!("{} {}", state::PATH, board.index.memory.decisions),
         format!(
             "the frontmatter of `{}` was changed by something other than `agency`",
             state::PATH
@@ -145,6 +147,6 @@ fn put_right(it: &Board, found: String) -> Decision {
     reason.wont =
         "We take no transition from an edited state file; use `agency task …`.".to_owned();
     reason.evidence = vec![found];
-    tell::tell(it, &mut decision, Severity::Critical, reason);
+    tell::tell(board, &mut decision, Severity::Critical, reason);
     decision.finish()
 }

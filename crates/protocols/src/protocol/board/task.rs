@@ -1,7 +1,7 @@
 //! The task document (spec 2 §6): bytes → task or every problem with its line; a new task → bytes; one value changed, the rest kept.
 
 use super::front::{self, Fields};
-use super::names::{Place, PlaceKind, TaskId, Zone, is_agent, same_agent};
+use super::names::{DocumentKind, DocumentPath, TaskId, Zone, is_agent, same_agent};
 use super::scope::Scope;
 use super::table::Status;
 use crate::model::yaml::{Kind, quote};
@@ -179,7 +179,7 @@ fn check_place(
     id: Option<&TaskId>,
     assignee: Option<&str>,
 ) {
-    match Place::parse(path.as_str()).filter(|place| place.kind == PlaceKind::Task) {
+    match DocumentPath::parse(path.as_str()).filter(|place| place.kind == DocumentKind::Task) {
         None => {
             let wanted = ".kodingx/inbox/{agent}/{YYYY-MM-DD}/T{ID}-{HHMM}-{slug}.md";
             fields.refuse(0, format!("the path `{}`", clip(path.as_str(), 160)), wanted);

@@ -33,13 +33,13 @@ impl Reason {
 
     fn escalation(
         self,
-        it: &Board,
+        board: &Board,
         severity: Severity,
         holds: bool,
         options: &[&str],
     ) -> Escalation {
         Escalation {
-            cause: cause(it, self.rule, &self.subject),
+            cause: cause(board, self.rule, &self.subject),
             severity,
             holds,
             summary: clip(&self.summary, 200),
@@ -54,24 +54,24 @@ impl Reason {
     }
 }
 
-pub(super) fn cause(it: &Board, rule: &str, subject: &str) -> Cause {
+pub(super) fn cause(board: &Board, rule: &str, subject: &str) -> Cause {
     Cause {
         protocol: super::NAME.to_owned(),
         rule: RuleId::new(rule),
         subject: clip(subject, 200),
-        epoch: it.index.memory.epoch,
+        epoch: board.index.memory.epoch,
     }
 }
 
 /// Stops the board and tells the owner. Talk comes last in a decision.
-pub(super) fn hold(it: &Board, decision: &mut Builder, mut reason: Reason, way_out: WayOut) {
+pub(super) fn hold(board: &Board, decision: &mut Builder, mut reason: Reason, way_out: WayOut) {
     let option = match way_out {
         WayOut::Resume => "resume",
         WayOut::Adopt => "adopt",
     };
     reason.resolve = format!("agency {option}");
-    let escalation = reason.escalation(it, Severity::Critical, true, &[option]);
-    let mut holds = it.index.memory.holds.clone();
+    let escalation = reason.escalation(board, Severity::Critical, true, &[option]);
+    let mut holds = board.index.memory.holds.clone();
     holds.retain(|known| known.cause != escalation.cause);
     holds.push(Hold {
         cause: escalation.cause.clone(),
@@ -84,12 +84,12 @@ pub(super) fn hold(it: &Board, decision: &mut Builder, mut reason: Reason, way_o
 
 /// Tells the owner and goes on.
 pub(super) fn tell(
-    it: &Board,
+    board: &Board,
     decision: &mut Builder,
     severity: Severity,
     reason: Reason,
 ) -> Cause {
-    let escalation = reason.escalation(it, severity, false, &[]);
+    let escalation = reason.escalation(board, severity, false, &[]);
     let cause = escalation.cause.clone();
     decision.effect(Effect::Escalate(Box::new(escalation)));
     cause
@@ -97,13 +97,13 @@ pub(super) fn tell(
 
 /// What is so until the owner changes it is said once; `agency status` goes on showing it.
 pub(super) fn once(
-    it: &Board,
+    board: &Board,
     decision: &mut Builder,
     rule: &'static str,
     about: &str,
     text: &str,
 ) {
-    let mut told = it.index.memory.told.clone();
+    let mut told = board.index.memory.told.clone();
     if told.get(about).is_some_and(|known| known == text) {
         return;
     }
@@ -112,7 +112,7 @@ pub(super) fn once(
     let mut reason = Reason::new(rule, subject(about, text), text.to_owned());
     reason.did = "The work goes on; this is said once.".to_owned();
     reason.wont = "We do not count it as checked.".to_owned();
-    tell(it, decision, Severity::Notice, reason);
+    tell(board, decision, Severity::Notice, reason);
 }
 
 fn subject(about: &str, text: &str) -> String {
@@ -120,15 +120,20 @@ fn subject(about: &str, text: &str) -> String {
 }
 
 /// What was said once and is so no more is shown no more, and its notice ends.
-pub(super) fn over(it: &Board, decision: &mut Builder, rule: &str, is_over: impl Fn(&str) -> bool) {
+pub(super) fn over(
+    board: &Board,
+    decision: &mut Builder,
+    rule: &str,
+    is_over: impl Fn(&str) -> bool,
+) {
     let (ended, told): (BTreeMap<_, _>, BTreeMap<_, _>) =
-        it.index.memory.told.clone().into_iter().partition(|(about, _)| is_over(about));
+        board.index.memory.told.clone().into_iter().partition(|(about, _)| is_over(about));
     if ended.is_empty() {
         return;
     }
     decision.remember("told", told);
     for (about, text) in &ended {
-        let cause = cause(it, rule, &subject(about, text));
+        let cause = cause(board, rule, &subject(about, text));
         decision.effect(Effect::Resolve { cause, how: "this is so no more".to_owned() });
     }
 }

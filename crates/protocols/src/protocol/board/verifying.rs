@@ -2,7 +2,7 @@
 //! by the profile of the target's commit, then the branch moves by compare-and-swap.
 
 use super::artifact::{self, Artifact, NOT_RUN, Passed, Ran, TIMED_OUT};
-use super::memory::{Check, Paper, Stage, Verified, Work};
+use super::memory::{AcceptedReport, Check, Stage, Verified, Work};
 use super::moves::Moves;
 use super::names::TaskId;
 use super::profile::{self, Profile, Signals};
@@ -20,7 +20,7 @@ const TAIL_MAX: usize = 4000;
 
 /// The next set-up command of the owner's in the task's tree; after the last one the DoD runs on the base.
 pub(super) fn setup(step: &Step<'_>) -> Decision {
-    let Some(line) = step.it.limits.setup.get(step.work.setup) else {
+    let Some(line) = step.board.limits.setup.get(step.work.setup) else {
         return step.to(Stage::Base);
     };
     if step.work.tries > 2 {
@@ -29,7 +29,7 @@ pub(super) fn setup(step: &Step<'_>) -> Decision {
             &format!("the set-up `{}` fails: {}", clip(line, 80), step.work.last),
         );
     }
-    let mut decision = step.it.builder();
+    let mut decision = step.board.builder();
     let who = (Seat::new("setup"), "setup", step.id.as_str());
     let run = step.spawn(&mut decision, step.tree(), who, Job::Command(command(step, line)));
     step.keep(&mut decision, Work { run: Some(run), ..step.work.clone() });
@@ -40,7 +40,7 @@ pub(super) fn command(step: &Step<'_>, line: &str) -> CommandLine {
     CommandLine {
         line: line.to_owned(),
         by: WrittenBy::Owner,
-        timeout_s: step.it.limits.verify_timeout.as_secs().max(1),
+        timeout_s: step.board.limits.verify_timeout.as_secs().max(1),
         clean: None,
     }
 }
@@ -55,7 +55,7 @@ pub(super) fn plan(step: &Step<'_>) -> Option<Decision> {
 
 /// Every question comes back as `Err`: it must be asked first.
 fn planned(step: &Step<'_>) -> Result<Decision, Box<Decision>> {
-    let ours = step.it.index.memory.ours.as_ref();
+    let ours = step.board.index.memory.ours.as_ref();
     let Some(target) = ours.and_then(|ours| ours.branch.clone()) else {
         return Ok(step.ask_owner(
             "AG-14",
@@ -69,7 +69,7 @@ fn planned(step: &Step<'_>) -> Result<Decision, Box<Decision>> {
         return Ok(step.again(Stage::Plan, "the target branch is gone"));
     };
     // Where nobody merges, what the merge would be is what the change is judged by.
-    let style = step.it.limits.merge.unwrap_or(MergeStyle::Squash);
+    let style = step.board.limits.merge.unwrap_or(MergeStyle::Squash);
     let merge = match merging(step, &target, tip, head, style)? {
         Ok(planned) => planned,
         Err(decision) => return Ok(*decision),
@@ -92,7 +92,7 @@ fn planned(step: &Step<'_>) -> Result<Decision, Box<Decision>> {
     };
     let risk_check = risk_check(step, Some(tip))?;
     let loosened = loosened(step, &merge, tip, &profile)?;
-    let merge = step.it.limits.merge.map(|_| merge);
+    let merge = step.board.limits.merge.map(|_| merge);
     let untouched = scope.untouched.iter().map(|glob| {
         format!("no file of `{glob}` was changed, though the scope's must_touch has it (AG-13)")
     });
@@ -107,7 +107,7 @@ fn merging(
     head: &CommitId,
     style: MergeStyle,
 ) -> Result<Result<PlannedCommit, Box<Decision>>, Box<Decision>> {
-    let title = step.it.index.task(step.id).map(|task| task.title.clone()).unwrap_or_default();
+    let title = step.board.index.task(step.id).map(|task| task.title.clone()).unwrap_or_default();
     // The date of the move, not of the asking: the same question must stay the same.
     let query = Query::Merge {
         target: target.to_owned(),
@@ -153,7 +153,7 @@ pub(super) fn risk_check(
     tip: Option<&CommitId>,
 ) -> Result<risks::RiskCheck, Box<Decision>> {
     let register = text_of(step.ask(file_at(tip, RelPath::fixed(risks::PATH)))?);
-    let named = step.it.index.task(step.id).map(|task| task.risks.clone()).unwrap_or_default();
+    let named = step.board.index.task(step.id).map(|task| task.risks.clone()).unwrap_or_default();
     Ok(risks::check(step.id, &named, &risks::parse(&register)))
 }
 
@@ -168,31 +168,31 @@ pub(super) fn profile(
     step: &Step<'_>,
     tip: Option<&CommitId>,
 ) -> Result<Result<Profile, String>, Box<Decision>> {
-    profile_at(step.it, step.id, tip)
+    profile_at(step.board, step.id, tip)
 }
 
 /// The profile of a task, in a commit or, without one, as it lies in the owner's tree.
 fn profile_at(
-    it: &Board,
+    board: &Board,
     id: &TaskId,
     tip: Option<&CommitId>,
 ) -> Result<Result<Profile, String>, Box<Decision>> {
     let at = |path: &RelPath| {
-        let fact = it.ask(file_at(tip, path.clone()))?;
+        let fact = board.ask(file_at(tip, path.clone()))?;
         let found = if let Fact::File(Some(bytes)) = fact { Some(bytes.0.clone()) } else { None };
         Ok::<_, Box<Decision>>(found)
     };
-    let task = it.index.task(id);
+    let task = board.index.task(id);
     let wanted = task.map_or(profile::AUTO.to_owned(), |task| task.dod_profile.clone());
-    let board = match &it.index.manifest {
+    let board_default = match &board.index.manifest {
         Some(Ok(manifest)) => manifest.dod_profile.clone(),
         Some(Err(_)) | None => profile::AUTO.to_owned(),
     };
-    let named = [wanted, board].into_iter().find(|name| name != profile::AUTO);
+    let named = [wanted, board_default].into_iter().find(|name| name != profile::AUTO);
     let mut found = std::collections::BTreeMap::new();
     if named.is_none() {
         let signals = profile::SIGNALS.iter().map(|name| file_at(tip, RelPath::fixed(name)));
-        it.ask_all(signals.collect())?;
+        board.ask_all(signals.collect())?;
         for name in profile::SIGNALS {
             if let Some(bytes) = at(&RelPath::fixed(name))? {
                 found.insert((*name).to_owned(), String::from_utf8_lossy(&bytes).into_owned());
@@ -245,11 +245,11 @@ pub(super) fn unchecked(
 
 /// AG-40: the profile that a task's work will be checked by is the one that the owner sees. `Err`: what is not committed.
 pub(super) fn seen(
-    it: &Board,
+    board: &Board,
     id: &TaskId,
     tip: &CommitId,
 ) -> Result<Result<(), String>, Box<Decision>> {
-    let (here, committed) = (profile_at(it, id, None)?, profile_at(it, id, Some(tip))?);
+    let (here, committed) = (profile_at(board, id, None)?, profile_at(board, id, Some(tip))?);
     Ok(match (here, committed) {
         (Ok(here), Ok(committed)) if here == committed => Ok(()),
         // A profile that cannot be read in either place is told when it is needed (AG-16).
@@ -291,16 +291,16 @@ fn prepare(
     profile: Profile,
     findings: Findings,
 ) -> Decision {
-    let mut decision = step.it.builder();
+    let mut decision = step.board.builder();
     let (merge, head) = merge;
     if let Some(old) = &step.work.check {
         decision.effect(old.drop_tree());
     }
-    let tree = format!("{}-verify-{}", step.work.tree, step.it.index.memory.decisions);
+    let tree = format!("{}-verify-{}", step.work.tree, step.board.index.memory.decisions);
     let base = merge.as_ref().map_or(head, |planned| &planned.id);
     let wanted = step.worktree(&tree, &Check::branch(&tree), base, None);
     decision.effect(Effect::Worktree(Box::new(wanted)));
-    let setups = step.it.limits.setup.len();
+    let setups = step.board.limits.setup.len();
     let base = Some(base.clone());
     let check = Check { base, ..check_of(step, (tree, setups), merge, profile, findings) };
     step.keep(
@@ -319,7 +319,7 @@ pub(super) fn check_of(
     findings: Findings,
 ) -> Check {
     let (tree, setups) = place;
-    let fits = profile.platform.fits(step.it.limits.os);
+    let fits = profile.platform.fits(step.board.limits.os);
     let notes = (!fits).then(|| {
         format!("the profile `{}` is for {} (AG-31)", profile.name, profile.platform.word())
     });
@@ -342,7 +342,7 @@ pub(super) fn check_of(
 /// The next command in the merged tree, or the end of them.
 pub(super) fn run(step: &Step<'_>) -> Option<Decision> {
     let check = step.work.check.as_ref()?;
-    let setup = &step.it.limits.setup;
+    let setup = &step.board.limits.setup;
     let line = match setup.get(check.setup).filter(|_| check.setup < check.setups) {
         Some(line) => line,
         None => match check.commands.get(check.ran.len()) {
@@ -350,7 +350,7 @@ pub(super) fn run(step: &Step<'_>) -> Option<Decision> {
             None => return Some(step.to(Stage::Verified)),
         },
     };
-    let mut decision = step.it.builder();
+    let mut decision = step.board.builder();
     let tree = if step.work.shared { TreeRef::Main } else { TreeRef::Worktree(check.tree.clone()) };
     let run = step.spawn(
         &mut decision,
@@ -406,7 +406,7 @@ pub(super) fn finish(step: &Step<'_>) -> Option<Decision> {
     if let Some(objection) = artifact.objection().filter(|_| !overridden || blocked) {
         return Some(refused(step, check, &artifact, &objection));
     }
-    let mut decision = step.it.builder();
+    let mut decision = step.board.builder();
     // A change that changes nothing is merged already.
     if let Some(merge) = check.merge.as_ref().filter(|merge| !merge.changes.is_empty()) {
         decision.effect(Effect::Merge(merge.clone()));
@@ -417,7 +417,7 @@ pub(super) fn finish(step: &Step<'_>) -> Option<Decision> {
 }
 
 pub(super) fn artifact_of(step: &Step<'_>, check: &Check) -> Artifact {
-    let base = &step.it.index.memory.base;
+    let base = &step.board.index.memory.base;
     let accepted = check.ran.iter().filter(|ran| ran.exit_code != 0 && base.allows(ran));
     let accepted = accepted.map(|ran| {
         format!("{}, as the owner accepted before the first builder (AG-40)", ran.words())
@@ -430,7 +430,7 @@ pub(super) fn artifact_of(step: &Step<'_>, check: &Check) -> Artifact {
     Artifact {
         protocol: PROTOCOL.to_owned(),
         task_id: step.id.clone(),
-        timestamp: step.it.zone().stamp(step.now.wall),
+        timestamp: step.board.zone().stamp(step.now.wall),
         dod_profile: check.profile.clone(),
         result: if passed { Passed::Pass } else { Passed::Fail },
         overridden: None,
@@ -448,7 +448,7 @@ pub(super) fn refused(
     artifact: &Artifact,
     objection: &str,
 ) -> Decision {
-    let base = &step.it.index.memory.base;
+    let base = &step.board.index.memory.base;
     let failed = check.ran.iter().find(|ran| !base.allows(ran));
     match failed {
         Some(ran) => {
@@ -486,22 +486,25 @@ pub(super) fn record(
     overridden: bool,
 ) {
     let stem = step
-        .it
+        .board
         .index
         .find(step.id)
         .map(|(path, _)| path.file_name().trim_end_matches(".md").to_owned());
-    let path =
-        artifact::path(&stem.unwrap_or_else(|| step.id.to_string()), step.it.zone(), step.now.wall);
+    let path = artifact::path(
+        &stem.unwrap_or_else(|| step.id.to_string()),
+        step.board.zone(),
+        step.now.wall,
+    );
     let path =
         RelPath::new(path).expect("BUG: a task's file name is checked before a path is made of it");
-    let mut moves = Moves::new(step.it, step.now);
+    let mut moves = Moves::new(step.board, step.now);
     if !overridden {
         let bytes = artifact.render();
         let digest = Digest::of(&bytes);
         decision.effect(Effect::Replace { path: path.clone(), bytes: Bytes(bytes), seen: None });
         moves.of(step.id).papers.insert(path.clone(), digest.clone());
         moves.of(step.id).verified = Some(Verified {
-            artifact: Paper { path: path.clone(), digest },
+            artifact: AcceptedReport { path: path.clone(), digest },
             timestamp: artifact.timestamp.clone(),
             objection: None,
             tree: None,
@@ -517,6 +520,6 @@ pub(super) fn record(
     let merged = work.check.as_ref().and_then(|check| check.merge.clone());
     let merged = merged.map(|merge| merge.changes).unwrap_or_default();
     moves.of(step.id).work = Some(work);
-    hand::credit(step.it, &mut moves, step.id, merged.iter().map(|change| &change.path));
+    hand::credit(step.board, &mut moves, step.id, merged.iter().map(|change| &change.path));
     moves.into(decision, None);
 }

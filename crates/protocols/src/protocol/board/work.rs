@@ -2,9 +2,9 @@
 //! and its merge. One step of one task per decision; what a step needs to know it asks for.
 
 use super::Board;
-use super::memory::{Known, Paper, Stage, WayOut, Work};
+use super::memory::{AcceptedReport, Known, Stage, WayOut, Work};
 use super::moves::Moves;
-use super::names::{PLAYWRIGHT, Place, TaskId, seat};
+use super::names::{DocumentPath, PLAYWRIGHT, TaskId, seat};
 use super::table::Status;
 use super::tell::{self, Reason};
 use super::{auditing, base, building, hand, playwright, record, remedy, shared, verifying};
@@ -20,35 +20,35 @@ const BATCH: usize = 50;
 /// How long a merge waits for somebody's files before it looks again.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
-pub(super) fn go(it: &Board, now: Now) -> Option<Decision> {
-    if it.index.memory.is_held() || it.is_away() {
+pub(super) fn go(board: &Board, now: Now) -> Option<Decision> {
+    if board.index.memory.is_held() || board.is_away() {
         return None;
     }
-    if !it.place.git && !it.limits.shared {
-        return assign(it, now).or_else(|| shared::no_git(it));
+    if !board.place.git && !board.limits.shared {
+        return assign(board, now).or_else(|| shared::no_git(board));
     }
-    let working = it.index.memory.working.iter();
+    let working = board.index.memory.working.iter();
     working
-        .filter_map(|id| Step::of(it, id, now))
+        .filter_map(|id| Step::of(board, id, now))
         .find_map(|step| step.go())
-        .or_else(|| begin(it, now))
-        .or_else(|| assign(it, now))
+        .or_else(|| begin(board, now))
+        .or_else(|| assign(board, now))
 }
 
 /// TB1: a valid new task is assigned.
-fn assign(it: &Board, now: Now) -> Option<Decision> {
-    let new = it.index.columns.get(&Status::New)?;
+fn assign(board: &Board, now: Now) -> Option<Decision> {
+    let new = board.index.columns.get(&Status::New)?;
     let fits = |id: &&TaskId| {
-        it.index.find(id).is_some_and(|(path, sheet)| {
-            sheet.task.is_ok() && !it.index.memory.refused.contains_key(path)
+        board.index.find(id).is_some_and(|(path, sheet)| {
+            sheet.task.is_ok() && !board.index.memory.refused.contains_key(path)
         })
     };
     let ids: Vec<&TaskId> = new.iter().map(|(_, id)| id).filter(fits).take(BATCH).collect();
     if ids.is_empty() {
         return None;
     }
-    let mut decision = it.builder();
-    let mut moves = Moves::new(it, now);
+    let mut decision = board.builder();
+    let mut moves = Moves::new(board, now);
     for id in ids {
         moves.to(id, Status::Assigned, "");
     }
@@ -57,33 +57,34 @@ fn assign(it: &Board, now: Now) -> Option<Decision> {
 }
 
 /// TB2: the first task that may begin, P0 first, while there is room.
-fn begin(it: &Board, now: Now) -> Option<Decision> {
-    let room = it.index.memory.working.len() < usize::try_from(it.limits.parallel).unwrap_or(1) * 2;
-    it.index.ready.first().filter(|_| room)?;
+fn begin(board: &Board, now: Now) -> Option<Decision> {
+    let room =
+        board.index.memory.working.len() < usize::try_from(board.limits.parallel).unwrap_or(1) * 2;
+    board.index.ready.first().filter(|_| room)?;
     // One at a time in the owner's own tree.
-    if it.limits.shared && !it.index.memory.working.is_empty() {
+    if board.limits.shared && !board.index.memory.working.is_empty() {
         return None;
     }
-    let base = match (&it.index.checkout, it.place.git) {
+    let base = match (&board.index.checkout, board.place.git) {
         (Some(checkout), true) => checkout.head.clone()?,
         (None, true) => return None,
         (_, false) => CommitId::new(shared::NO_COMMIT),
     };
-    let id = match committed(it, &base) {
+    let id = match committed(board, &base) {
         Ok(Some(id)) => id,
-        Ok(None) => return uncommitted(it),
+        Ok(None) => return uncommitted(board),
         Err(ask) => return Some(*ask),
     };
-    let task = it.index.task(id)?;
-    let mut decision = it.builder();
-    tell::over(it, &mut decision, "AG-40", |about| about == UNCOMMITTED);
-    let mut moves = Moves::new(it, now);
+    let task = board.index.task(id)?;
+    let mut decision = board.builder();
+    tell::over(board, &mut decision, "AG-40", |about| about == UNCOMMITTED);
+    let mut moves = Moves::new(board, now);
     let known = moves.to(id, Status::InProgress, "its builder begins");
     known.scope = Some(task.scope.clone());
     known.verified = None;
     let earlier = known.work.take();
     known.work = Some(earlier.map_or_else(
-        || if it.limits.shared { Work::in_main(id, base) } else { Work::new(id, base) },
+        || if board.limits.shared { Work::in_main(id, base) } else { Work::new(id, base) },
         |work| {
             let start = work.start.filter(|_| !work.shared);
             Work { stage: Stage::Build, tries: 0, run: None, start, ..work }
@@ -99,9 +100,9 @@ const LOOK: usize = 20;
 pub(super) const UNCOMMITTED: &str = "uncommitted profile";
 
 /// The first task that may begin and whose profile is committed as the owner sees it (AG-40).
-fn committed<'a>(it: &'a Board, base: &CommitId) -> Result<Option<&'a TaskId>, Box<Decision>> {
-    for (_, id) in it.index.ready.iter().take(LOOK) {
-        if !it.place.git || verifying::seen(it, id, base)?.is_ok() {
+fn committed<'a>(board: &'a Board, base: &CommitId) -> Result<Option<&'a TaskId>, Box<Decision>> {
+    for (_, id) in board.index.ready.iter().take(LOOK) {
+        if !board.place.git || verifying::seen(board, id, base)?.is_ok() {
             return Ok(Some(id));
         }
     }
@@ -109,10 +110,10 @@ fn committed<'a>(it: &'a Board, base: &CommitId) -> Result<Option<&'a TaskId>, B
 }
 
 /// AG-40: said once; it is looked at again with the next commit.
-fn uncommitted(it: &Board) -> Option<Decision> {
-    let (_, id) = it.index.ready.first()?;
-    let base = it.index.checkout.as_ref()?.head.clone()?;
-    let name = match verifying::seen(it, id, &base) {
+fn uncommitted(board: &Board) -> Option<Decision> {
+    let (_, id) = board.index.ready.first()?;
+    let base = board.index.checkout.as_ref()?.head.clone()?;
+    let name = match verifying::seen(board, id, &base) {
         Ok(Err(name)) => name,
         Ok(Ok(())) => return None,
         Err(ask) => return Some(*ask),
@@ -120,8 +121,8 @@ fn uncommitted(it: &Board) -> Option<Decision> {
     let text = format!(
         "{id} does not start: the DoD profile `{name}` that you see is not the committed one. Commit it: git add .kodingx && git commit -m 'The board' (AG-40)"
     );
-    let mut decision = it.builder();
-    tell::once(it, &mut decision, "AG-40", UNCOMMITTED, &text);
+    let mut decision = board.builder();
+    tell::once(board, &mut decision, "AG-40", UNCOMMITTED, &text);
     Some(decision.finish()).filter(|decision| !decision.is_quiet())
 }
 
@@ -134,7 +135,7 @@ pub(super) enum Job {
 
 /// One task that is being worked on.
 pub(super) struct Step<'a> {
-    pub(super) it: &'a Board,
+    pub(super) board: &'a Board,
     pub(super) now: Now,
     pub(super) id: &'a TaskId,
     pub(super) known: &'a Known,
@@ -142,14 +143,14 @@ pub(super) struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    fn of(it: &'a Board, id: &'a TaskId, now: Now) -> Option<Self> {
-        let known = it.index.memory.tasks.get(id)?;
-        Some(Self { it, now, id, known, work: known.work.as_ref()? })
+    fn of(board: &'a Board, id: &'a TaskId, now: Now) -> Option<Self> {
+        let known = board.index.memory.tasks.get(id)?;
+        Some(Self { board, now, id, known, work: known.work.as_ref()? })
     }
 
     fn go(&self) -> Option<Decision> {
         if let Some(run) = &self.work.run {
-            return self.note_end(self.it.index.ended.get(run)?);
+            return self.note_end(self.board.index.ended.get(run)?);
         }
         if self.known.status.is_over() {
             return Some(self.clear());
@@ -200,10 +201,10 @@ impl<'a> Step<'a> {
 
     /// One merge at a time: what is verified is then what is merged, and no verify is in vain. First come, first served.
     fn has_turn(&self) -> bool {
-        if self.it.limits.merge.is_none() {
+        if self.board.limits.merge.is_none() {
             return true;
         }
-        let memory = &self.it.index.memory;
+        let memory = &self.board.index.memory;
         let waits = |work: &Work| work.not_before.is_some_and(|at| at.left(self.now).is_some());
         let planning = memory.working.iter().filter_map(|id| {
             let known = memory.tasks.get(id)?;
@@ -211,7 +212,7 @@ impl<'a> Step<'a> {
             let ready = work.stage == Stage::Plan && known.status == Status::ReadyForReview;
             (ready && !waits(work)).then_some((known.since, id))
         });
-        !record::is_merging(self.it, self.now)
+        !record::is_merging(self.board, self.now)
             && planning.min() == Some((self.known.since, self.id))
     }
 
@@ -226,8 +227,8 @@ impl<'a> Step<'a> {
     }
 
     /// The report of it that was accepted last.
-    pub(super) fn reported(&self) -> Option<&'a Paper> {
-        self.it.index.memory.tasks.get(self.target()).and_then(|known| known.report.as_ref())
+    pub(super) fn reported(&self) -> Option<&'a AcceptedReport> {
+        self.board.index.memory.tasks.get(self.target()).and_then(|known| known.report.as_ref())
     }
 
     /// The same task with this changed.
@@ -239,14 +240,14 @@ impl<'a> Step<'a> {
     }
 
     pub(super) fn to(&self, stage: Stage) -> Decision {
-        let mut decision = self.it.builder();
+        let mut decision = self.board.builder();
         self.keep(&mut decision, Work { stage, tries: 0, not_before: None, ..self.work.clone() });
         decision.finish()
     }
 
     /// An answer, or the question.
     pub(super) fn ask(&self, query: Query) -> Result<&'a Fact, Box<Decision>> {
-        self.it.ask(query)
+        self.board.ask(query)
     }
 
     /// The tree as it is; `None` where nobody can say, in a shared tree without git.
@@ -261,8 +262,8 @@ impl<'a> Step<'a> {
     }
 
     fn prepare(&self) -> Decision {
-        let mut decision = self.it.builder();
-        let file = self.it.index.find(self.id).map(|(path, _)| path.clone());
+        let mut decision = self.board.builder();
+        let file = self.board.index.find(self.id).map(|(path, _)| path.clone());
         decision.effect(Effect::Worktree(Box::new(self.worktree(
             &self.work.tree,
             &self.work.branch,
@@ -284,21 +285,21 @@ impl<'a> Step<'a> {
             name: name.to_owned(),
             branch: branch.to_owned(),
             base: base.clone(),
-            copy: self.it.limits.copy.iter().cloned().chain(more).collect(),
-            disk_floor: self.it.limits.disk_floor,
+            copy: self.board.limits.copy.iter().cloned().chain(more).collect(),
+            disk_floor: self.board.limits.disk_floor,
         }
     }
 
     /// Room first: one run at a time in a tree. `None`: we wait for it.
     pub(super) fn lease(&self, seat: &Seat, role: &str) -> Option<Decision> {
         let tree = self.tree();
-        if self.it.index.is_leasing(&tree) {
+        if self.board.index.is_leasing(&tree) {
             return Some(Decision::default());
         }
-        if self.it.index.granted.contains(&tree) {
+        if self.board.index.granted.contains(&tree) {
             return None;
         }
-        let mut decision = self.it.builder();
+        let mut decision = self.board.builder();
         decision.effect(Effect::Lease { tree, seat: seat.clone(), role: role.to_owned() });
         Some(decision.finish())
     }
@@ -315,7 +316,7 @@ impl<'a> Step<'a> {
             Job::Agent(prompt, access) => (prompt, access, None),
             Job::Command(command) => (String::new(), Access::Write, Some(command)),
         };
-        let run = RunId::new(format!("{}-{}", self.it.place.repo, decision.key()));
+        let run = RunId::new(format!("{}-{}", self.board.place.repo, decision.key()));
         let why = command.as_ref().map_or_else(
             || format!("{role} of {}", self.id),
             |line| format!("`{}` for {}", clip(&line.line, 80), self.id),
@@ -347,7 +348,7 @@ impl<'a> Step<'a> {
 
     /// A run has ended: what it means is the next step's matter, except that a lost or failed one may be tried again.
     fn note_end(&self, end: &RunEnd) -> Option<Decision> {
-        let mut decision = self.it.builder();
+        let mut decision = self.board.builder();
         let mut work = Work { run: None, checking: None, ..self.work.clone() };
         match self.work.stage {
             Stage::Verify => verifying::note(&mut work, end),
@@ -372,7 +373,7 @@ impl<'a> Step<'a> {
         let asked = self.after_agent(&mut decision, &mut work, end);
         self.keep(&mut decision, work);
         if let Some(reason) = asked {
-            tell::hold(self.it, &mut decision, reason, WayOut::Resume);
+            tell::hold(self.board, &mut decision, reason, WayOut::Resume);
         }
         Some(decision.finish())
     }
@@ -381,7 +382,7 @@ impl<'a> Step<'a> {
     fn after_agent(&self, decision: &mut Builder, work: &mut Work, end: &RunEnd) -> Option<Reason> {
         let who = match self.work.stage {
             Stage::Build if !self.is_command() => self.seat(),
-            Stage::Audit => Seat::new(seat(&self.it.limits.auditor)),
+            Stage::Audit => Seat::new(seat(&self.board.limits.auditor)),
             Stage::Build
             | Stage::Prepare
             | Stage::Setup
@@ -395,7 +396,7 @@ impl<'a> Step<'a> {
             | Stage::Merged
             | Stage::Owner => return None,
         };
-        let (_, backoff) = self.it.limits.tries_of(&who);
+        let (_, backoff) = self.board.limits.tries_of(&who);
         let runner = Runner { protocol: super::NAME, agent: who.as_str(), backoff };
         let fate = fate(&end.outcome, runner, self.work.outage.as_ref(), self.now);
         match (fate, &end.outcome) {
@@ -419,7 +420,7 @@ impl<'a> Step<'a> {
 
     /// What did not come in order is tried again, later each time; then the owner decides.
     pub(super) fn again(&self, stage: Stage, why: &str) -> Decision {
-        let (retries, backoff) = self.it.limits.tries_of(&self.seat());
+        let (retries, backoff) = self.board.limits.tries_of(&self.seat());
         if self.work.tries >= retries {
             let why = format!("{why} (after {})", counted(self.work.tries + 1, "try"));
             return match self.known.status {
@@ -435,7 +436,7 @@ impl<'a> Step<'a> {
                 }
             };
         }
-        let mut decision = self.it.builder();
+        let mut decision = self.board.builder();
         let wait = backoff * 2_u32.saturating_pow(self.work.tries.min(10));
         let mut work = self.work.clone();
         work.tries += 1;
@@ -448,20 +449,20 @@ impl<'a> Step<'a> {
     }
 
     pub(super) fn seat(&self) -> Seat {
-        let assignee = self.it.index.task(self.id).map(|task| seat(&task.assignee));
+        let assignee = self.board.index.task(self.id).map(|task| seat(&task.assignee));
         Seat::new(assignee.unwrap_or_default())
     }
 
     /// The task is BLOCKED and the owner is told; its worktree and branch stay.
     pub(super) fn give_up(&self, rule: &'static str, why: &str) -> Decision {
-        let mut decision = self.it.builder();
-        let mut moves = Moves::new(self.it, self.now);
+        let mut decision = self.board.builder();
+        let mut moves = Moves::new(self.board, self.now);
         let known = moves.to(self.id, Status::Blocked, why);
         known.work =
             Some(Work { stage: Stage::Build, tries: 0, not_before: None, ..self.work.clone() });
-        let subject = format!("{} blocked {}", self.id, self.it.index.memory.decisions);
-        known.told = Some(tell::cause(self.it, rule, &subject));
-        remedy::along(&mut moves, self.it, self.work, Status::Blocked, why);
+        let subject = format!("{} blocked {}", self.id, self.board.index.memory.decisions);
+        known.told = Some(tell::cause(self.board, rule, &subject));
+        remedy::along(&mut moves, self.board, self.work, Status::Blocked, why);
         moves.into(&mut decision, Some("TB4"));
         decision.effect(Effect::Release { tree: self.tree() });
         let mut reason =
@@ -473,16 +474,16 @@ impl<'a> Step<'a> {
         };
         reason.resolve = format!("agency task unblock {} --reason …", self.id);
         reason.evidence = vec![clip(why, 2000), self.work.last.clone()];
-        tell::tell(self.it, &mut decision, Severity::Warning, reason);
+        tell::tell(self.board, &mut decision, Severity::Warning, reason);
         decision.finish()
     }
 
     /// Only the owner may go on with it; the work waits where it is.
     pub(super) fn ask_owner(&self, rule: &'static str, why: &str, resolve: String) -> Decision {
-        let mut decision = self.it.builder();
-        let subject = format!("{} {}", self.id, self.it.index.memory.decisions);
+        let mut decision = self.board.builder();
+        let subject = format!("{} {}", self.id, self.board.index.memory.decisions);
         let work = Work { stage: Stage::Owner, said: None, ..self.work.clone() };
-        let told = Some(tell::cause(self.it, rule, &subject));
+        let told = Some(tell::cause(self.board, rule, &subject));
         let reason = clip(why, 500);
         let known = Known { work: Some(work), told, reason, ..self.known.clone() };
         decision.remember(&format!("task/{}", self.id), known);
@@ -498,7 +499,7 @@ impl<'a> Step<'a> {
         };
         reason.resolve = resolve;
         reason.evidence = vec![clip(why, 2000)];
-        tell::tell(self.it, &mut decision, Severity::Warning, reason);
+        tell::tell(self.board, &mut decision, Severity::Warning, reason);
         decision.finish()
     }
 
@@ -513,7 +514,7 @@ impl<'a> Step<'a> {
             (Effect::Commit(_), FailureKind::Moved) if self.work.shared => self.to(Stage::Plan),
             (Effect::Merge(_), FailureKind::Moved) => self.to(Stage::Plan),
             (Effect::Merge(_), FailureKind::Busy) => {
-                let mut decision = self.it.builder();
+                let mut decision = self.board.builder();
                 let not_before = Some(Moment::after(self.now, BUSY_WAIT));
                 self.keep(
                     &mut decision,
@@ -526,9 +527,9 @@ impl<'a> Step<'a> {
     }
 
     fn done(&self) -> Decision {
-        let mut decision = self.it.builder();
-        let mut moves = Moves::new(self.it, self.now);
-        let why = match self.it.limits.merge {
+        let mut decision = self.board.builder();
+        let mut moves = Moves::new(self.board, self.now);
+        let why = match self.board.limits.merge {
             _ if self.work.shared => "verified in the owner's own tree".to_owned(),
             Some(_) => "verified and merged".to_owned(),
             None => format!(
@@ -538,7 +539,7 @@ impl<'a> Step<'a> {
         };
         let known = moves.to(self.id, Status::Done, &why);
         known.work = Some(Work { stage: Stage::Merged, ..self.work.clone() });
-        remedy::along(&mut moves, self.it, self.work, Status::Done, &why);
+        remedy::along(&mut moves, self.board, self.work, Status::Done, &why);
         moves.into(&mut decision, Some("TB5"));
         decision.finish()
     }
@@ -553,7 +554,7 @@ impl<'a> Step<'a> {
 
     /// The work is over: its tree goes, and its branch goes with it once it is merged.
     fn clear(&self) -> Decision {
-        let mut decision = self.it.builder();
+        let mut decision = self.board.builder();
         decision.effect(Effect::Release { tree: self.tree() });
         if !self.work.shared {
             let branch = self.merged_branch();
@@ -570,7 +571,7 @@ impl<'a> Step<'a> {
 }
 
 /// The task that an effect of ours belongs to, by its tree or branch.
-pub(super) fn owner_of<'a>(it: &'a Board, effect: &Effect, now: Now) -> Option<Step<'a>> {
+pub(super) fn owner_of<'a>(board: &'a Board, effect: &Effect, now: Now) -> Option<Step<'a>> {
     let fits = |step: &Step<'_>| {
         if let Effect::Merge(planned) = effect {
             let merge = step.work.check.as_ref().and_then(|check| check.merge.as_ref());
@@ -580,7 +581,7 @@ pub(super) fn owner_of<'a>(it: &'a Board, effect: &Effect, now: Now) -> Option<S
             wanted.name == step.work.tree || check == Some(&wanted.name)
         } else if let Effect::Create { path, .. } = effect {
             let last = step.work.remedies.last();
-            last.is_some_and(|id| Place::parse(path.as_str()).is_some_and(|at| at.id == *id))
+            last.is_some_and(|id| DocumentPath::parse(path.as_str()).is_some_and(|at| at.id == *id))
         } else if let Effect::Spawn(spawn) = effect {
             step.work.run.as_ref() == Some(&spawn.run)
         } else {
@@ -589,18 +590,18 @@ pub(super) fn owner_of<'a>(it: &'a Board, effect: &Effect, now: Now) -> Option<S
                 || merge.is_some_and(|merge| merge.id == planned.id))
         }
     };
-    let working = it.index.memory.working.iter();
-    working.filter_map(|id| Step::of(it, id, now)).find(fits)
+    let working = board.index.memory.working.iter();
+    working.filter_map(|id| Step::of(board, id, now)).find(fits)
 }
 
 /// When the next try of some task is due.
-pub(super) fn deadline(it: &Board, now: Now) -> Option<Deadline> {
-    let works = it
+pub(super) fn deadline(board: &Board, now: Now) -> Option<Deadline> {
+    let works = board
         .index
         .memory
         .working
         .iter()
-        .filter_map(|id| it.index.memory.tasks.get(id)?.work.as_ref());
+        .filter_map(|id| board.index.memory.tasks.get(id)?.work.as_ref());
     let waits =
         works.filter(|work| work.run.is_none()).filter_map(|work| work.not_before?.left(now));
     waits.min().map(|left| Deadline { at: now.ticks.after(left), why: "try again" })

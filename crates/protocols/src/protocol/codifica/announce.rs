@@ -6,7 +6,7 @@ use super::keeper::Codifica;
 use super::memory::Stage;
 use super::table::{self, Who};
 use super::task::Task;
-use super::tell::{self, Word};
+use super::tell::{self, Notice};
 use super::words::State;
 use crate::model::{Builder, Severity, clip};
 
@@ -49,7 +49,7 @@ fn by_humans(was: &Task, is: &Task) -> Vec<String> {
 }
 
 pub(super) fn announce(
-    it: &Codifica,
+    codifica: &Codifica,
     decision: &mut Builder,
     who: &str,
     how: &str,
@@ -58,13 +58,13 @@ pub(super) fn announce(
     let more = loosened.len() - 1;
     let also = if more == 0 { String::new() } else { format!(" (and {more} more)") };
     let summary = format!("done as a human by {who}: {}{also}", loosened[0]);
-    let mut word = Word::new("SE-04", how, summary);
+    let mut word = Notice::new("SE-04", how, summary);
     word.did = "It counts. If it was not you, see who had access: `agency work audit`.".to_owned();
     word.resolve =
         "nothing to do if it was you; else put the task right with `agency work`".to_owned();
     loosened.truncate(MOST);
     word.evidence = std::iter::once(how.to_owned()).chain(loosened).collect();
-    let alive = it.index.memory.jobs.values().filter_map(|job| match &job.stage {
+    let alive = codifica.index.memory.jobs.values().filter_map(|job| match &job.stage {
         Stage::Working { run } => Some(format!("meanwhile `{run}` of agent:{} ran", job.agent)),
         Stage::Claim
         | Stage::Claiming { .. }
@@ -74,5 +74,5 @@ pub(super) fn announce(
     });
     word.evidence.extend(alive);
     word.everywhere = true;
-    tell::tell(it, decision, Severity::Notice, word);
+    tell::tell(codifica, decision, Severity::Notice, word);
 }

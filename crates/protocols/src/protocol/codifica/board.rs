@@ -24,7 +24,7 @@ pub struct StateFile {
 
 /// Where a task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TaskPosition {
     pub(super) file: usize,
     pub(super) item: usize,
 }
@@ -40,7 +40,7 @@ struct Spot {
 pub struct Board {
     pub config: Arc<Config>,
     pub files: Vec<StateFile>,
-    tasks: Vec<(Glance, Place)>,
+    tasks: Vec<(Glance, TaskPosition)>,
     by_id: HashMap<String, usize>,
     /// Where each id stands, also in tasks and files that cannot be read.
     spots: HashMap<String, Vec<Spot>>,
@@ -82,7 +82,7 @@ impl Board {
             lists: scan.lists,
         });
         for item in 0..self.files[file].items.len() {
-            self.add_task(Place { file, item });
+            self.add_task(TaskPosition { file, item });
         }
     }
 
@@ -105,7 +105,7 @@ impl Board {
         String::new()
     }
 
-    fn add_task(&mut self, place: Place) {
+    fn add_task(&mut self, place: TaskPosition) {
         let (glance, id) = match read::glance(self.text_at(place)) {
             Some(glance) => (Some(glance.clone()), glance.id),
             None => match self.task_at(place) {
@@ -125,7 +125,7 @@ impl Board {
     }
 
     /// The id of a task that cannot be read whole; empty: it has none.
-    fn written_id(&self, place: Place) -> String {
+    fn written_id(&self, place: TaskPosition) -> String {
         let text = self.text_at(place);
         if let Ok(node) = read::mapping(text) {
             let task = read::read(&node, &mut Vec::new());
@@ -159,9 +159,10 @@ impl Board {
     }
 
     /// Every item of every file, read or not, in file order.
-    pub(super) fn places(&self) -> impl Iterator<Item = Place> {
+    pub(super) fn places(&self) -> impl Iterator<Item = TaskPosition> {
         let files = self.files.iter().enumerate();
-        files.flat_map(|(file, it)| (0..it.items.len()).map(move |item| Place { file, item }))
+        files
+            .flat_map(|(file, it)| (0..it.items.len()).map(move |item| TaskPosition { file, item }))
     }
 
     /// In file order.
@@ -169,7 +170,7 @@ impl Board {
         self.tasks.iter().map(|(glance, _)| glance)
     }
 
-    pub(super) fn placed(&self) -> impl Iterator<Item = (&Glance, Place)> {
+    pub(super) fn placed(&self) -> impl Iterator<Item = (&Glance, TaskPosition)> {
         self.tasks.iter().map(|(glance, place)| (glance, *place))
     }
 
@@ -185,7 +186,7 @@ impl Board {
         self.by_id.get(id).map(|at| &self.tasks[*at].0)
     }
 
-    pub fn place(&self, id: &str) -> Option<Place> {
+    pub fn place(&self, id: &str) -> Option<TaskPosition> {
         self.by_id.get(id).map(|at| self.tasks[*at].1)
     }
 
@@ -194,7 +195,7 @@ impl Board {
         self.place(id).map(|place| self.task_at(place))
     }
 
-    pub(super) fn task_at(&self, place: Place) -> Result<Task, Vec<Finding>> {
+    pub(super) fn task_at(&self, place: TaskPosition) -> Result<Task, Vec<Finding>> {
         match self.partly_at(place) {
             (Some(task), faults) if faults.is_empty() => Ok(task),
             (_, faults) => Err(faults),
@@ -202,7 +203,7 @@ impl Board {
     }
 
     /// As much of a task as can be read, and what is wrong with its fields.
-    pub(super) fn partly_at(&self, place: Place) -> (Option<Task>, Vec<Finding>) {
+    pub(super) fn partly_at(&self, place: TaskPosition) -> (Option<Task>, Vec<Finding>) {
         let mut faults = Vec::new();
         let task = read::mapping(self.text_at(place)).map(|node| read::read(&node, &mut faults));
         let (path, line) = (self.path_at(place), self.line_at(place));
@@ -218,20 +219,20 @@ impl Board {
         }
     }
 
-    pub(super) fn text_at(&self, place: Place) -> &str {
+    pub(super) fn text_at(&self, place: TaskPosition) -> &str {
         let file = &self.files[place.file];
         &file.text[file.items[place.item].bytes.clone()]
     }
 
-    pub(super) fn line_at(&self, place: Place) -> u64 {
+    pub(super) fn line_at(&self, place: TaskPosition) -> u64 {
         self.files[place.file].items[place.item].line
     }
 
-    pub(super) fn path_at(&self, place: Place) -> &RelPath {
+    pub(super) fn path_at(&self, place: TaskPosition) -> &RelPath {
         &self.files[place.file].path
     }
 
-    pub(super) fn where_is(&self, place: Place) -> String {
+    pub(super) fn where_is(&self, place: TaskPosition) -> String {
         format!("{}:{}", self.path_at(place), self.line_at(place))
     }
 
@@ -286,7 +287,7 @@ impl Board {
         changed.map(|file| (file.path.clone(), file.text.as_bytes().to_vec())).collect()
     }
 
-    pub(super) fn meaning_at(&self, place: Place) -> Option<Meaning> {
+    pub(super) fn meaning_at(&self, place: TaskPosition) -> Option<Meaning> {
         read::mapping(self.text_at(place)).ok().map(|node| node.meaning())
     }
 

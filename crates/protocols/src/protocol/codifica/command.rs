@@ -6,14 +6,14 @@ use super::memory::{Accepted, Hold, Job, Stage};
 use super::words::{Owner, State};
 use crate::model::{Answer, Builder, Command, Decision, Effect, Now, RunId, Verb};
 
-pub(super) fn answer(it: &Codifica, _: Now) -> Option<Decision> {
-    let command = it.index.in_flight.command()?;
-    let mut decision = it.builder();
+pub(super) fn answer(codifica: &Codifica, _: Now) -> Option<Decision> {
+    let command = codifica.index.in_flight.command()?;
+    let mut decision = codifica.builder();
     let answer = match command.verb {
-        Verb::Adopt => adopt(it, &mut decision),
-        Verb::Resume => resume(it, &mut decision),
-        Verb::Stop => stop(it, &mut decision, command),
-        Verb::Trust => trust(it, &mut decision),
+        Verb::Adopt => adopt(codifica, &mut decision),
+        Verb::Resume => resume(codifica, &mut decision),
+        Verb::Stop => stop(codifica, &mut decision, command),
+        Verb::Trust => trust(codifica, &mut decision),
         Verb::Init
         | Verb::Restore
         | Verb::Inject
@@ -36,8 +36,8 @@ fn yes(text: String) -> Answer {
 }
 
 /// The state files count as they are now.
-fn adopt(it: &Codifica, decision: &mut Builder) -> Answer {
-    let Some(checkout) = &it.index.checkout else {
+fn adopt(codifica: &Codifica, decision: &mut Builder) -> Answer {
+    let Some(checkout) = &codifica.index.checkout else {
         return no("there is no git repository here; `agency work` works without the daemon");
     };
     let (Some(branch), Some(commit)) = (&checkout.branch, &checkout.head) else {
@@ -45,14 +45,14 @@ fn adopt(it: &Codifica, decision: &mut Builder) -> Answer {
             "HEAD is on no branch with a commit; switch to the one that holds the state files",
         );
     };
-    if it.index.config().is_none() {
+    if codifica.index.config().is_none() {
         return no("`codifica.json` cannot be read; `agency work validate` says why");
     }
-    let paths = it.index.state_paths();
+    let paths = codifica.index.state_paths();
     let accepted = Accepted { branch: branch.clone(), commit: commit.clone(), paths };
     decision.remember("accepted", accepted);
-    images::forget_all(it, decision);
-    let_go(it, decision, "adopted", |_| true);
+    images::forget_all(codifica, decision);
+    let_go(codifica, decision, "adopted", |_| true);
     let text = format!(
         "Codifica is kept from commit {} of `{branch}` on",
         &commit.as_str()[..12.min(commit.as_str().len())]
@@ -61,42 +61,43 @@ fn adopt(it: &Codifica, decision: &mut Builder) -> Answer {
     yes(text)
 }
 
-fn let_go(it: &Codifica, decision: &mut Builder, how: &str, ends: fn(&Hold) -> bool) {
-    let (over, left): (Vec<_>, Vec<_>) = it.index.memory.holds.iter().cloned().partition(ends);
+fn let_go(codifica: &Codifica, decision: &mut Builder, how: &str, ends: fn(&Hold) -> bool) {
+    let (over, left): (Vec<_>, Vec<_>) =
+        codifica.index.memory.holds.iter().cloned().partition(ends);
     decision.remember("holds", left);
-    decision.remember("epoch", it.index.memory.epoch + 1);
+    decision.remember("epoch", codifica.index.memory.epoch + 1);
     for hold in over {
         decision.effect(Effect::Resolve { cause: hold.cause, how: how.to_owned() });
     }
 }
 
 /// SE-01: the shell has pinned what git finds now; what waited for that goes on.
-fn trust(it: &Codifica, decision: &mut Builder) -> Answer {
+fn trust(codifica: &Codifica, decision: &mut Builder) -> Answer {
     let how = "the owner trusts what git finds here now";
-    let waited = it.index.memory.holds.iter().any(Hold::waits_for_trust);
-    let_go(it, decision, how, Hold::waits_for_trust);
+    let waited = codifica.index.memory.holds.iter().any(Hold::waits_for_trust);
+    let_go(codifica, decision, how, Hold::waits_for_trust);
     yes(if waited { "Codifica goes on" } else { "Codifica did not wait for this" }.to_owned())
 }
 
 /// Tasks that our agents hold and that nobody works on are taken up again.
-fn resume(it: &Codifica, decision: &mut Builder) -> Answer {
-    let memory = &it.index.memory;
-    if memory.accepted.is_none() && it.desk.git {
+fn resume(codifica: &Codifica, decision: &mut Builder) -> Answer {
+    let memory = &codifica.index.memory;
+    if memory.accepted.is_none() && codifica.desk.git {
         return no("this repository is not adopted yet: agency adopt");
     }
     for agent in memory.rests.keys() {
         decision.forget(&format!("rest/{agent}"));
     }
     let mut again = Vec::new();
-    if let Some(board) = it.index.ruling_board() {
-        let roster = it.roster(board);
+    if let Some(board) = codifica.index.ruling_board() {
+        let roster = codifica.roster(board);
         for task in board.glances().filter(|task| task.state == State::InProgress) {
             let Owner::Agent(agent) = &task.owner else { continue };
             if roster.contains(agent) && !memory.jobs.contains_key(&task.id) {
                 again.push(task.id.clone());
                 decision.remember(
                     &format!("job/{}", task.id),
-                    Job::of(it, &task.id, agent, Stage::Tree),
+                    Job::of(codifica, &task.id, agent, Stage::Tree),
                 );
             }
         }
@@ -105,7 +106,7 @@ fn resume(it: &Codifica, decision: &mut Builder) -> Answer {
         decision
             .remember(&format!("job/{id}"), Job { failures: 0, not_before: None, ..job.clone() });
     }
-    let_go(it, decision, "the owner resumed", |hold| !hold.waits_for_trust());
+    let_go(codifica, decision, "the owner resumed", |hold| !hold.waits_for_trust());
     let text = if again.is_empty() {
         "Codifica goes on".to_owned()
     } else {
@@ -115,9 +116,9 @@ fn resume(it: &Codifica, decision: &mut Builder) -> Answer {
     yes(text)
 }
 
-fn stop(it: &Codifica, decision: &mut Builder, command: &Command) -> Answer {
+fn stop(codifica: &Codifica, decision: &mut Builder, command: &Command) -> Answer {
     let run = RunId::new(command.arg("run").unwrap_or_default());
-    let ours = it.index.memory.jobs.values().any(|job| job.stage.run() == Some(&run));
+    let ours = codifica.index.memory.jobs.values().any(|job| job.stage.run() == Some(&run));
     if !ours {
         return no("no such run of Codifica is alive");
     }

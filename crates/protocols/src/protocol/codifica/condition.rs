@@ -8,37 +8,38 @@ use super::words::{Owner, State};
 use super::{FILE, away, dispatch};
 use crate::model::{Condition, LiveRun, Moment, Now, RunId, Work, clock_time, counted};
 
-pub(super) fn condition(it: &Codifica, now: Now) -> Condition {
-    if let Some(hold) = it.index.memory.holds.first() {
+pub(super) fn condition(codifica: &Codifica, now: Now) -> Condition {
+    if let Some(hold) = codifica.index.memory.holds.first() {
         return held(hold);
     }
-    if let Some(run) = alive(it) {
+    if let Some(run) = alive(codifica) {
         return Condition::Working(Work::Run(run));
     }
-    if let Some(effect) = it.index.in_flight.blocking() {
+    if let Some(effect) = codifica.index.in_flight.blocking() {
         return Condition::doing(effect);
     }
-    if !it.desk.git {
+    if !codifica.desk.git {
         let resolve = "git init, commit the state files, then: agency adopt";
         return Condition::frozen("Codifica needs git, and this folder has none", resolve);
     }
-    let Some(board) = it.index.ruling_board() else {
+    let Some(board) = codifica.index.ruling_board() else {
         return Condition::idle(format!("no readable `{FILE}`"));
     };
-    if let Some(reason) = outside(it) {
+    if let Some(reason) = outside(codifica) {
         return Condition::waits_for(reason);
     }
-    if let Some(job) = it.index.memory.jobs.values().find(|job| is_leasing(it, job)) {
+    if let Some(job) = codifica.index.memory.jobs.values().find(|job| is_leasing(codifica, job)) {
         return Condition::starts(format!("agent:{}", job.agent), &job.task);
     }
-    let pauses = it.index.memory.jobs.values().filter_map(|job| Some((job, pause(job, now)?)));
+    let pauses =
+        codifica.index.memory.jobs.values().filter_map(|job| Some((job, pause(job, now)?)));
     if let Some((job, at)) = pauses.min_by_key(|(_, at)| at.wall()) {
         return paused(job, at);
     }
-    if let Some(job) = it.index.memory.jobs.values().next() {
+    if let Some(job) = codifica.index.memory.jobs.values().next() {
         return Condition::step(step(job));
     }
-    without_jobs(it, board, now)
+    without_jobs(codifica, board, now)
 }
 
 fn held(hold: &Hold) -> Condition {
@@ -52,8 +53,8 @@ fn held(hold: &Hold) -> Condition {
 }
 
 /// The first run of a job or of a warning; the others are counted.
-fn alive(it: &Codifica) -> Option<LiveRun> {
-    let memory = &it.index.memory;
+fn alive(codifica: &Codifica) -> Option<LiveRun> {
+    let memory = &codifica.index.memory;
     let of_job = |job: &Job| match &job.stage {
         Stage::Claiming { run } | Stage::Working { run } => {
             Some((run.clone(), format!("agent:{}", job.agent), job.task.clone()))
@@ -70,10 +71,10 @@ fn alive(it: &Codifica) -> Option<LiveRun> {
     Some(LiveRun { run, agent, task, since: None, trouble: None, others })
 }
 
-fn is_leasing(it: &Codifica, job: &Job) -> bool {
+fn is_leasing(codifica: &Codifica, job: &Job) -> bool {
     match job.stage {
-        Stage::Claim => it.index.in_flight.is_leasing(&crate::model::TreeRef::Main),
-        Stage::Tree => it.index.in_flight.is_leasing(&job.tree()),
+        Stage::Claim => codifica.index.in_flight.is_leasing(&crate::model::TreeRef::Main),
+        Stage::Tree => codifica.index.in_flight.is_leasing(&job.tree()),
         Stage::Claiming { .. }
         | Stage::Base { .. }
         | Stage::Working { .. }
@@ -104,8 +105,8 @@ fn step(job: &Job) -> String {
     }
 }
 
-fn without_jobs(it: &Codifica, board: &Board, now: Now) -> Condition {
-    let memory = &it.index.memory;
+fn without_jobs(codifica: &Codifica, board: &Board, now: Now) -> Condition {
+    let memory = &codifica.index.memory;
     if memory.accepted.is_none() {
         return Condition::step("reading the state files");
     }
@@ -119,7 +120,7 @@ fn without_jobs(it: &Codifica, board: &Board, now: Now) -> Condition {
     if memory.noting.is_some() || !memory.warnings.is_empty() {
         return Condition::step("writing a warning into a task");
     }
-    if dispatch::is_wanted(it, board) {
+    if dispatch::is_wanted(codifica, board) {
         return Condition::step("handing out the next task");
     }
     match board.glances().count() {
@@ -130,27 +131,27 @@ fn without_jobs(it: &Codifica, board: &Board, now: Now) -> Condition {
 }
 
 /// What we wait for and cannot do ourselves: the owner's branch, a person's task, a dependency.
-pub(super) fn outside(it: &Codifica) -> Option<String> {
-    let memory = &it.index.memory;
+pub(super) fn outside(codifica: &Codifica) -> Option<String> {
+    let memory = &codifica.index.memory;
     memory.accepted.as_ref()?;
-    if let Some(why) = away::reason(it).filter(|_| away::has_work(it)) {
+    if let Some(why) = away::reason(codifica).filter(|_| away::has_work(codifica)) {
         return Some(why);
     }
-    let board = it.index.ruling_board()?;
+    let board = codifica.index.ruling_board()?;
     if !memory.jobs.is_empty() || memory.noting.is_some() || !memory.warnings.is_empty() {
         return None;
     }
-    if dispatch::is_wanted(it, board) {
-        return stuck_claims(it);
+    if dispatch::is_wanted(codifica, board) {
+        return stuck_claims(codifica);
     }
     let open = board.glances().find(|task| !task.state.is_terminal())?;
     Some(why_open(board, open))
 }
 
 /// Claims that failed too often are tried again when the branch moves.
-fn stuck_claims(it: &Codifica) -> Option<String> {
-    let head = it.index.head();
-    let stuck = it
+fn stuck_claims(codifica: &Codifica) -> Option<String> {
+    let head = codifica.index.head();
+    let stuck = codifica
         .index
         .memory
         .rests

@@ -1,11 +1,11 @@
-//! Hands tasks to free agents (spec 3 §5.1): claim by our own command, a worktree on the task's branch, then the agent.
+//! EffectRunner tasks to free agents (spec 3 §5.1): claim by our own command, a worktree on the task's branch, then the agent.
 
 use super::board::Board;
 use super::branch::branch;
 use super::keeper::Codifica;
 use super::memory::{Job, Noting, Rest, Stage};
 use super::next::next;
-use super::tell::{self, Word};
+use super::tell::{self, Notice};
 use super::words::{Actor, OURSELVES, Owner, State};
 use super::{finish, inherit, prompt};
 use crate::model::{
@@ -21,8 +21,8 @@ const CLAIM_LIMIT_S: u64 = 900;
 pub(super) const ROLE: &str = "builder";
 
 impl Job {
-    pub(super) fn of(it: &Codifica, task: &str, agent: &str, stage: Stage) -> Self {
-        let board = it.index.ruling_board();
+    pub(super) fn of(codifica: &Codifica, task: &str, agent: &str, stage: Stage) -> Self {
+        let board = codifica.index.ruling_board();
         let whole = board.and_then(|board| board.task(task)).and_then(Result::ok);
         let pattern = board.and_then(|board| board.config.rules.branch_pattern.clone());
         let branch = whole
@@ -59,33 +59,35 @@ pub(super) fn remember(decision: &mut Builder, job: &Job) {
     decision.remember(&format!("job/{}", job.task), job);
 }
 
-pub(super) fn go_on(it: &Codifica, now: Now) -> Option<Decision> {
-    let memory = &it.index.memory;
-    if !memory.holds.is_empty() || !it.index.is_at_home() {
+pub(super) fn go_on(codifica: &Codifica, now: Now) -> Option<Decision> {
+    let memory = &codifica.index.memory;
+    if !memory.holds.is_empty() || !codifica.index.is_at_home() {
         return None;
     }
-    let board = it.index.ruling_board()?;
+    let board = codifica.index.ruling_board()?;
     memory
         .jobs
         .values()
-        .find_map(|job| step(it, job, board, now))
-        .or_else(|| warn(it))
-        .or_else(|| take_one(it, board, now))
+        .find_map(|job| step(codifica, job, board, now))
+        .or_else(|| warn(codifica))
+        .or_else(|| take_one(codifica, board, now))
 }
 
-fn step(it: &Codifica, job: &Job, board: &Board, now: Now) -> Option<Decision> {
+fn step(codifica: &Codifica, job: &Job, board: &Board, now: Now) -> Option<Decision> {
     match &job.stage {
-        Stage::Claim => claim(it, job),
+        Stage::Claim => claim(codifica, job),
         Stage::Tree | Stage::Base { .. }
             if is_taken_away(board, job) || is_handed_on(board, job) =>
         {
-            Some(drop_job(it, job))
+            Some(drop_job(codifica, job))
         }
-        Stage::Base { base, left } => inherit::bring_next(it, job, base, left, now),
+        Stage::Base { base, left } => inherit::bring_next(codifica, job, base, left, now),
         Stage::Tree if job.not_before.is_some_and(|at| at.left(now).is_some()) => None,
-        Stage::Tree => inherit::find_base(it, job, board).or_else(|| begin(it, job, board)),
+        Stage::Tree => {
+            inherit::find_base(codifica, job, board).or_else(|| begin(codifica, job, board))
+        }
         Stage::Working { run } if !job.stopping && is_taken_away(board, job) => {
-            let mut decision = it.builder();
+            let mut decision = codifica.builder();
             remember(&mut decision, &Job { stopping: true, ..job.clone() });
             let why = format!("{} was taken from agent:{}", job.task, job.agent);
             decision.effect(Effect::Stop { run: run.clone(), why });
@@ -114,8 +116,8 @@ fn is_handed_on(board: &Board, job: &Job) -> bool {
     matches!(state, Some(State::ToBeTested | State::Done))
 }
 
-fn drop_job(it: &Codifica, job: &Job) -> Decision {
-    let mut decision = it.builder();
+fn drop_job(codifica: &Codifica, job: &Job) -> Decision {
+    let mut decision = codifica.builder();
     decision.effect(log("task", job));
     finish::let_go(job, &mut decision);
     decision.finish()
@@ -123,36 +125,36 @@ fn drop_job(it: &Codifica, job: &Job) -> Decision {
 
 /// The first free agent with something to do. One claim at a time: each looks at what the one before has left.
 /// Some agent could be given a task.
-pub(super) fn is_wanted(it: &Codifica, board: &Board) -> bool {
-    it.roster(board).iter().any(|agent| next(board, agent).is_ok())
+pub(super) fn is_wanted(codifica: &Codifica, board: &Board) -> bool {
+    codifica.roster(board).iter().any(|agent| next(board, agent).is_ok())
 }
 
-fn take_one(it: &Codifica, board: &Board, now: Now) -> Option<Decision> {
-    if it.index.memory.uses_main() {
+fn take_one(codifica: &Codifica, board: &Board, now: Now) -> Option<Decision> {
+    if codifica.index.memory.uses_main() {
         return None;
     }
-    let head = it.index.head();
+    let head = codifica.index.head();
     let rested = |agent: &String| {
-        it.index.memory.rests.get(agent).is_none_or(|rest| {
+        codifica.index.memory.rests.get(agent).is_none_or(|rest| {
             let again = rest.failures < CLAIM_TRIES || rest.head.as_ref() != head;
             again && rest.not_before.left(now).is_none()
         })
     };
-    let busy = |agent: &String| it.index.memory.jobs.values().any(|job| job.agent == *agent);
-    let roster = it.roster(board);
+    let busy = |agent: &String| codifica.index.memory.jobs.values().any(|job| job.agent == *agent);
+    let roster = codifica.roster(board);
     let free = roster.iter().filter(|agent| !busy(agent) && rested(agent));
     let (agent, task) = free.filter_map(|agent| Some((agent, next(board, agent).ok()?))).next()?;
-    let job = Job::of(it, &task.id, agent, Stage::Claim);
-    let mut decision = it.builder();
+    let job = Job::of(codifica, &task.id, agent, Stage::Claim);
+    let mut decision = codifica.builder();
     remember(&mut decision, &job);
     decision.effect(Effect::Lease { tree: TreeRef::Main, seat: job.seat(), role: ROLE.to_owned() });
     Some(decision.finish())
 }
 
-fn claim(it: &Codifica, job: &Job) -> Option<Decision> {
-    if !it.index.in_flight.is_granted(&TreeRef::Main) {
-        return (!it.index.asked_for(&TreeRef::Main)).then(|| {
-            let mut decision = it.builder();
+fn claim(codifica: &Codifica, job: &Job) -> Option<Decision> {
+    if !codifica.index.in_flight.is_granted(&TreeRef::Main) {
+        return (!codifica.index.asked_for(&TreeRef::Main)).then(|| {
+            let mut decision = codifica.builder();
             decision.effect(Effect::Lease {
                 tree: TreeRef::Main,
                 seat: job.seat(),
@@ -161,27 +163,27 @@ fn claim(it: &Codifica, job: &Job) -> Option<Decision> {
             decision.finish()
         });
     }
-    let mut decision = it.builder();
-    let run = run_id(it, &decision);
+    let mut decision = codifica.builder();
+    let run = run_id(codifica, &decision);
     let line =
-        format!("{} work claim {} --agent {}", quoted(&it.desk.program), job.task, job.agent);
+        format!("{} work claim {} --agent {}", quoted(&codifica.desk.program), job.task, job.agent);
     remember(&mut decision, &Job { stage: Stage::Claiming { run: run.clone() }, ..job.clone() });
     decision.effect(Effect::Spawn(Box::new(command(run, &job.agent, &job.task, "claim", line))));
     Some(decision.finish())
 }
 
 /// CD-24: a warning in somebody's task, by our own verb and under our own name.
-fn warn(it: &Codifica) -> Option<Decision> {
-    let memory = &it.index.memory;
-    let mut decision = it.builder();
+fn warn(codifica: &Codifica) -> Option<Decision> {
+    let memory = &codifica.index.memory;
+    let mut decision = codifica.builder();
     match &memory.noting {
         Some(Noting { run: Some(_), .. }) => return None,
-        Some(noting) if it.index.in_flight.is_granted(&TreeRef::Main) => {
-            let run = run_id(it, &decision);
+        Some(noting) if codifica.index.in_flight.is_granted(&TreeRef::Main) => {
+            let run = run_id(codifica, &decision);
             let text = memory.warnings.get(&noting.task).cloned().unwrap_or_default();
             let line = format!(
                 "{} work note {} --agent {OURSELVES} --text {}",
-                quoted(&it.desk.program),
+                quoted(&codifica.desk.program),
                 noting.task,
                 quoted(&text)
             );
@@ -194,7 +196,7 @@ fn warn(it: &Codifica) -> Option<Decision> {
                 line,
             ))));
         }
-        Some(_) if it.index.asked_for(&TreeRef::Main) => return None,
+        Some(_) if codifica.index.asked_for(&TreeRef::Main) => return None,
         Some(_) => drop(decision.effect(Effect::Lease {
             tree: TreeRef::Main,
             seat: Seat::new(OURSELVES),
@@ -215,44 +217,44 @@ fn warn(it: &Codifica) -> Option<Decision> {
 }
 
 /// The task is claimed: its tree, a look at it, and then the agent.
-fn begin(it: &Codifica, job: &Job, board: &Board) -> Option<Decision> {
+fn begin(codifica: &Codifica, job: &Job, board: &Board) -> Option<Decision> {
     let tree = job.tree();
-    if !it.index.in_flight.is_granted(&tree) {
-        return (!it.index.asked_for(&tree)).then(|| ask_for_tree(it, job)).flatten();
+    if !codifica.index.in_flight.is_granted(&tree) {
+        return (!codifica.index.asked_for(&tree)).then(|| ask_for_tree(codifica, job)).flatten();
     }
     let label = format!("codifica-{}-start", job.task);
-    let mut decision = it.builder();
-    let seen = it.index.answers().find_map(|(query, fact)| match (query, fact) {
+    let mut decision = codifica.builder();
+    let seen = codifica.index.answers().find_map(|(query, fact)| match (query, fact) {
         (Query::Snapshot { label: asked, .. }, Fact::Snapshot(snapshot)) if *asked == label => {
             Some(snapshot)
         }
         _ => None,
     });
     let Some(snapshot) = seen else {
-        if let Some((_, Fact::GitHeld(said))) = it.index.unanswered() {
-            tell::hold_git(it, &mut decision, said);
+        if let Some((_, Fact::GitHeld(said))) = codifica.index.unanswered() {
+            tell::hold_git(codifica, &mut decision, said);
             return Some(decision.finish());
         }
-        if it.index.answers().any(|(query, _)| matches!(query, Query::Snapshot { .. })) {
-            let mut word = Word::new(
+        if codifica.index.answers().any(|(query, _)| matches!(query, Query::Snapshot { .. })) {
+            let mut word = Notice::new(
                 "DM-10",
                 job.task.clone(),
                 format!("git cannot look at the worktree of {}", job.task),
             );
             word.resolve = "agency resume".to_owned();
-            tell::hold(it, &mut decision, word);
+            tell::hold(codifica, &mut decision, word);
             return Some(decision.finish());
         }
         decision.effect(Effect::Ask { query: Query::Snapshot { tree, label, since: None } });
         return Some(decision.finish());
     };
-    let run = run_id(it, &decision);
+    let run = run_id(codifica, &decision);
     let start = job.start.clone().or_else(|| Some(snapshot.tree.clone()));
     let origin = job.origin.clone().or_else(|| snapshot.checkout.head.clone());
     let stage = Stage::Working { run: run.clone() };
     remember(&mut decision, &Job { stage, start, origin, ..job.clone() });
     decision.effect(Effect::Spawn(Box::new(Spawn {
-        prompt: prompt::prompt(it, board, job, &run),
+        prompt: prompt::prompt(codifica, board, job, &run),
         run,
         seat: job.seat(),
         role: ROLE.to_owned(),
@@ -268,16 +270,16 @@ fn begin(it: &Codifica, job: &Job, board: &Board) -> Option<Decision> {
     Some(decision.finish())
 }
 
-fn ask_for_tree(it: &Codifica, job: &Job) -> Option<Decision> {
-    let mut decision = it.builder();
+fn ask_for_tree(codifica: &Codifica, job: &Job) -> Option<Decision> {
+    let mut decision = codifica.builder();
     let TreeRef::Worktree(name) = job.tree() else { return None };
-    let base = job.base.clone().or_else(|| it.index.head().cloned())?;
+    let base = job.base.clone().or_else(|| codifica.index.head().cloned())?;
     let wanted = NewWorktree {
         name,
         branch: job.branch.clone(),
         base: base.clone(),
         copy: Vec::new(),
-        disk_floor: it.desk.disk_floor,
+        disk_floor: codifica.desk.disk_floor,
     };
     remember(&mut decision, &Job { base: Some(base), ..job.clone() });
     decision.effect(Effect::Worktree(Box::new(wanted)));
@@ -287,18 +289,18 @@ fn ask_for_tree(it: &Codifica, job: &Job) -> Option<Decision> {
 
 /// A claim of ours has ended: the task is ours, or somebody was faster.
 pub(super) fn claimed(
-    it: &Codifica,
+    codifica: &Codifica,
     job: &Job,
     code: Option<i32>,
     tail: &str,
     now: Now,
 ) -> Decision {
-    let mut decision = it.builder();
+    let mut decision = codifica.builder();
     // A claim whose end nobody saw may have arrived all the same.
     let arrived =
-        it.index.ruling_board().and_then(|board| board.glance(&job.task)).is_some_and(|task| {
-            task.state == State::InProgress && task.owner == Owner::Agent(job.agent.clone())
-        });
+        codifica.index.ruling_board().and_then(|board| board.glance(&job.task)).is_some_and(
+            |task| task.state == State::InProgress && task.owner == Owner::Agent(job.agent.clone()),
+        );
     if code == Some(0) || arrived {
         remember(&mut decision, &Job { stage: Stage::Tree, ..job.clone() });
         decision.forget(&format!("rest/{}", job.agent));
@@ -306,17 +308,17 @@ pub(super) fn claimed(
         decision.effect(log("claim", job));
         return decision.finish();
     }
-    let failures = it.index.memory.rests.get(&job.agent).map_or(0, |rest| rest.failures) + 1;
+    let failures = codifica.index.memory.rests.get(&job.agent).map_or(0, |rest| rest.failures) + 1;
     let rest = Rest {
         failures,
         not_before: Moment::after(now, CLAIM_WAIT * failures),
-        head: it.index.head().cloned(),
+        head: codifica.index.head().cloned(),
     };
     decision.forget(&format!("job/{}", job.task));
     decision.remember(&format!("rest/{}", job.agent), rest);
     decision.effect(Effect::Release { tree: TreeRef::Main });
     if failures == CLAIM_TRIES {
-        let mut word = Word::new(
+        let mut word = Notice::new(
             "CD-08",
             job.agent.clone(),
             format!("{} could not claim a task in {}", job.agent, counted(failures, "try")),
@@ -324,23 +326,24 @@ pub(super) fn claimed(
         word.evidence = vec![tail.to_owned()];
         word.did = "We try again when the branch moves.".to_owned();
         word.resolve = "look at the reason, put it right, then agency resume".to_owned();
-        tell::tell(it, &mut decision, Severity::Warning, word);
+        tell::tell(codifica, &mut decision, Severity::Warning, word);
     }
     decision.finish()
 }
 
 pub(super) fn spawn_failed(
-    it: &Codifica,
+    codifica: &Codifica,
     spawn: &Spawn,
     failure: &Failure,
     now: Now,
 ) -> Option<Decision> {
-    let job = it.index.memory.jobs.values().find(|job| job.stage.run() == Some(&spawn.run))?;
+    let job =
+        codifica.index.memory.jobs.values().find(|job| job.stage.run() == Some(&spawn.run))?;
     if matches!(job.stage, Stage::Claiming { .. }) {
-        return Some(claimed(it, job, None, &failure.said, now));
+        return Some(claimed(codifica, job, None, &failure.said, now));
     }
     let outcome = crate::model::Outcome::Crash { how: failure.said.clone() };
-    let mut decision = it.builder();
+    let mut decision = codifica.builder();
     remember(
         &mut decision,
         &Job {
@@ -357,8 +360,8 @@ pub(super) fn log(event: &str, job: &Job) -> Effect {
     Effect::Log(Event { event: event.to_owned(), agent: Some(job.seat()), context: context.into() })
 }
 
-fn run_id(it: &Codifica, decision: &Builder) -> RunId {
-    RunId::new(format!("{}-{}", it.desk.repo, decision.key()))
+fn run_id(codifica: &Codifica, decision: &Builder) -> RunId {
+    RunId::new(format!("{}-{}", codifica.desk.repo, decision.key()))
 }
 
 /// Our own program as a run: it may take as long as a push takes, and its end is one more wake.

@@ -8,7 +8,7 @@ use super::finding::Finding;
 use super::judge::judge;
 use super::keeper::Codifica;
 use super::memory::{Draft, Stage};
-use super::tell::{self, Word};
+use super::tell::{self, Notice};
 use super::words::Actor;
 use super::{FILE, history, images};
 use crate::model::{Cause, Decision, Digest, Effect, Moment, Now, RelPath, Severity};
@@ -18,30 +18,30 @@ use std::time::Duration;
 /// A branch and its files move one after the other; what still differs after this is somebody's edit.
 const SETTLE: Duration = Duration::from_secs(3);
 
-pub(super) fn look(it: &Codifica, now: Now) -> Option<Decision> {
-    let memory = &it.index.memory;
-    let baseline = it.index.known_baseline()?;
-    let head = it.index.head()?;
-    let quiet = it.index.is_at_home() && *head == baseline.commit && !memory.writes_main();
-    if !quiet || memory.is_git_held() || it.index.unreadable().is_some() {
+pub(super) fn look(codifica: &Codifica, now: Now) -> Option<Decision> {
+    let memory = &codifica.index.memory;
+    let baseline = codifica.index.known_baseline()?;
+    let head = codifica.index.head()?;
+    let quiet = codifica.index.is_at_home() && *head == baseline.commit && !memory.writes_main();
+    if !quiet || memory.is_git_held() || codifica.index.unreadable().is_some() {
         return None;
     }
-    if let Some(decision) = images::record(it) {
+    if let Some(decision) = images::record(codifica) {
         return Some(decision);
     }
-    let marks = differing(it, baseline);
+    let marks = differing(codifica, baseline);
     match &memory.draft {
         None if marks.is_empty() => None,
-        Some(draft) if marks.is_empty() => Some(put_right(it, draft)),
+        Some(draft) if marks.is_empty() => Some(put_right(codifica, draft)),
         Some(draft) if draft.marks == marks && draft.head == *head => {
             let due = !draft.judged && draft.until.left(now).is_none();
-            due.then(|| judged(it, draft, baseline))
+            due.then(|| judged(codifica, draft, baseline))
         }
         known => {
             let refused = known.as_ref().and_then(|draft| draft.refused.clone());
             let until = Moment::after(now, SETTLE);
             let draft = Draft { head: head.clone(), marks, until, judged: false, refused };
-            let mut decision = it.builder();
+            let mut decision = codifica.builder();
             decision.remember("draft", draft);
             Some(decision.finish())
         }
@@ -49,22 +49,22 @@ pub(super) fn look(it: &Codifica, now: Now) -> Option<Decision> {
 }
 
 /// When time alone changes the answer.
-pub(super) fn deadline(it: &Codifica) -> Option<Moment> {
-    let at_rest = it.index.is_at_home() && !it.index.memory.writes_main();
-    let draft = it.index.memory.draft.as_ref().filter(|draft| !draft.judged && at_rest)?;
+pub(super) fn deadline(codifica: &Codifica) -> Option<Moment> {
+    let at_rest = codifica.index.is_at_home() && !codifica.index.memory.writes_main();
+    let draft = codifica.index.memory.draft.as_ref().filter(|draft| !draft.judged && at_rest)?;
     Some(draft.until)
 }
 
 /// Every file that is not as the accepted version has it.
-fn differing(it: &Codifica, baseline: &Baseline) -> BTreeMap<RelPath, Option<String>> {
-    let mut marks = it.index.marks();
+fn differing(codifica: &Codifica, baseline: &Baseline) -> BTreeMap<RelPath, Option<String>> {
+    let mut marks = codifica.index.marks();
     marks.retain(|path, mark| baseline.marks.get(path) != mark.as_ref());
-    marks.extend(images::differing(it));
+    marks.extend(images::differing(codifica));
     marks
 }
 
-fn put_right(it: &Codifica, draft: &Draft) -> Decision {
-    let mut decision = it.builder();
+fn put_right(codifica: &Codifica, draft: &Draft) -> Decision {
+    let mut decision = codifica.builder();
     decision.forget("draft");
     if let Some(cause) = draft.refused.clone() {
         let how = "the files are as they are in the last commit that was judged".to_owned();
@@ -73,11 +73,11 @@ fn put_right(it: &Codifica, draft: &Draft) -> Decision {
     decision.finish()
 }
 
-fn judged(it: &Codifica, draft: &Draft, baseline: &Baseline) -> Decision {
-    let now = it.index.board().unwrap_or(&baseline.board);
-    let findings = findings(it, draft, &baseline.board, now);
-    let mut decision = it.builder();
-    let word = word(it, &findings).map(|mut word| {
+fn judged(codifica: &Codifica, draft: &Draft, baseline: &Baseline) -> Decision {
+    let now = codifica.index.board().unwrap_or(&baseline.board);
+    let findings = findings(codifica, draft, &baseline.board, now);
+    let mut decision = codifica.builder();
+    let word = word(codifica, &findings).map(|mut word| {
         word.evidence.extend(history::diff(&baseline.board, now, &findings));
         word
     });
@@ -94,7 +94,7 @@ fn judged(it: &Codifica, draft: &Draft, baseline: &Baseline) -> Decision {
             for finding in &findings {
                 decision.reject(finding.rejection.clone());
             }
-            Some(tell::tell(it, &mut decision, Severity::Critical, word))
+            Some(tell::tell(codifica, &mut decision, Severity::Critical, word))
         }
     };
     decision.remember("draft", Draft { judged: true, refused, ..draft.clone() });
@@ -102,7 +102,7 @@ fn judged(it: &Codifica, draft: &Draft, baseline: &Baseline) -> Decision {
 }
 
 /// Nobody can tell who wrote it, so only what is wrong for agents and humans alike is held against it.
-fn findings(it: &Codifica, draft: &Draft, old: &Board, new: &Board) -> Vec<Finding> {
+fn findings(codifica: &Codifica, draft: &Draft, old: &Board, new: &Board) -> Vec<Finding> {
     let mut findings = judge(old, new, &Actor::Someone);
     for (path, mark) in &draft.marks {
         if path.as_str() == FILE {
@@ -110,14 +110,14 @@ fn findings(it: &Codifica, draft: &Draft, old: &Board, new: &Board) -> Vec<Findi
             let wanted = "a commit of a human's; until then the committed contract counts";
             findings.push(Finding::violation("CD-12", path, found, wanted));
         } else if !old.config.is_state(path) {
-            findings.extend(images::finding(it, path, mark.is_none()));
+            findings.extend(images::finding(codifica, path, mark.is_none()));
         }
     }
     findings.retain(Finding::is_violation);
     findings
 }
 
-fn word(it: &Codifica, findings: &[Finding]) -> Option<Word> {
+fn word(codifica: &Codifica, findings: &[Finding]) -> Option<Notice> {
     // The same findings are the same message, wherever the lines have moved to.
     let said = |finding: &Finding| {
         let at = &finding.rejection;
@@ -125,7 +125,7 @@ fn word(it: &Codifica, findings: &[Finding]) -> Option<Word> {
     };
     let text: String = findings.iter().map(said).collect();
     let subject = format!("in no commit: {}", Digest::of(text.as_bytes()).short());
-    let mut word = Word::of_findings(&subject, &Actor::Someone.to_string(), findings)?;
+    let mut word = Notice::of_findings(&subject, &Actor::Someone.to_string(), findings)?;
     word.what = "An edit that is in no commit breaks the rules of Codifica. Nobody can tell whether an agent or a \
                  human made it."
         .to_owned();
@@ -133,7 +133,7 @@ fn word(it: &Codifica, findings: &[Finding]) -> Option<Word> {
                 was accepted counts."
         .to_owned();
     word.resolve = "put the file right, or `git restore` it; we notice by ourselves".to_owned();
-    for job in it.index.memory.jobs.values() {
+    for job in codifica.index.memory.jobs.values() {
         if let Stage::Working { run } = &job.stage {
             let line =
                 format!("alive meanwhile, in a tree of its own: `{run}` of agent:{}", job.agent);

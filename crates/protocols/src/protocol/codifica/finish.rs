@@ -8,7 +8,7 @@ use super::judge::judge;
 use super::keeper::Codifica;
 use super::memory::{Job, Stage};
 use super::scope::{is_out_of_scope, judge_changes, unrecorded};
-use super::tell::{self, Word};
+use super::tell::{self, Notice};
 use super::words::{Actor, Owner, State};
 use crate::model::{
     Builder, Change, CommitId, Decision, Effect, Fact, Fate, Moment, Now, Outage, Outcome,
@@ -19,78 +19,82 @@ use std::time::Duration;
 
 const DEFAULT_TRIES: (u32, Duration) = (2, Duration::from_secs(30));
 
-pub(super) fn look_at_ends(it: &Codifica, now: Now) -> Option<Decision> {
-    if it.index.memory.is_git_held() {
+pub(super) fn look_at_ends(codifica: &Codifica, now: Now) -> Option<Decision> {
+    if codifica.index.memory.is_git_held() {
         return None;
     }
-    noted(it).or_else(|| it.index.memory.jobs.values().find_map(|job| look(it, job, now)))
+    noted(codifica)
+        .or_else(|| codifica.index.memory.jobs.values().find_map(|job| look(codifica, job, now)))
 }
 
 /// A warning was written, or could not be: it is not tried for ever.
-fn noted(it: &Codifica) -> Option<Decision> {
-    let noting = it.index.memory.noting.as_ref()?;
-    let end = it.index.in_flight.end_of(noting.run.as_ref()?)?;
-    let mut decision = it.builder();
+fn noted(codifica: &Codifica) -> Option<Decision> {
+    let noting = codifica.index.memory.noting.as_ref()?;
+    let end = codifica.index.in_flight.end_of(noting.run.as_ref()?)?;
+    let mut decision = codifica.builder();
     decision.forget("noting");
     decision.forget(&format!("warning/{}", noting.task));
     decision.effect(Effect::Release { tree: crate::model::TreeRef::Main });
     if end.outcome != Outcome::Ok {
-        let text = it.index.memory.warnings.get(&noting.task).cloned().unwrap_or_default();
-        let mut word = Word::new("CD-06", noting.task.clone(), format!("{}: {text}", noting.task));
+        let text = codifica.index.memory.warnings.get(&noting.task).cloned().unwrap_or_default();
+        let mut word =
+            Notice::new("CD-06", noting.task.clone(), format!("{}: {text}", noting.task));
         word.evidence = vec![end.tail.clone()];
-        tell::tell(it, &mut decision, Severity::Warning, word);
+        tell::tell(codifica, &mut decision, Severity::Warning, word);
     }
     Some(decision.finish())
 }
 
-fn look(it: &Codifica, job: &Job, now: Now) -> Option<Decision> {
+fn look(codifica: &Codifica, job: &Job, now: Now) -> Option<Decision> {
     match &job.stage {
         Stage::Claiming { run } => {
-            let end = it.index.in_flight.end_of(run)?;
+            let end = codifica.index.in_flight.end_of(run)?;
             let code = if end.outcome == Outcome::Ok { Some(0) } else { end.exit_code };
-            Some(claimed(it, job, code, &end.tail, now))
+            Some(claimed(codifica, job, code, &end.tail, now))
         }
         Stage::Working { run } => {
-            let end = it.index.in_flight.end_of(run)?;
+            let end = codifica.index.in_flight.end_of(run)?;
             let (outcome, tail) = (end.outcome.clone(), end.tail.clone());
-            let mut decision = it.builder();
+            let mut decision = codifica.builder();
             let mut next = job.clone();
             decision.effects(Outage::after(&mut next.outage, &outcome));
             next.stage = Stage::Ended { run: run.clone(), outcome, tail };
             remember(&mut decision, &next);
             Some(decision.finish())
         }
-        Stage::Ended { .. } => Some(wind_up(it, job, now)),
+        Stage::Ended { .. } => Some(wind_up(codifica, job, now)),
         Stage::Claim | Stage::Base { .. } | Stage::Tree => None,
     }
 }
 
 /// Looks at the tree, reads the state files that the agent touched there, and keeps what is in no commit.
-fn wind_up(it: &Codifica, job: &Job, now: Now) -> Decision {
-    let Some(left) = it.index.answers().find_map(|answer| snapshot(answer, &label(job))) else {
-        if let Some((_, Fact::GitHeld(said))) = it.index.unanswered() {
-            let mut decision = it.builder();
-            tell::hold_git(it, &mut decision, said);
+fn wind_up(codifica: &Codifica, job: &Job, now: Now) -> Decision {
+    let Some(left) = codifica.index.answers().find_map(|answer| snapshot(answer, &label(job)))
+    else {
+        if let Some((_, Fact::GitHeld(said))) = codifica.index.unanswered() {
+            let mut decision = codifica.builder();
+            tell::hold_git(codifica, &mut decision, said);
             return decision.finish();
         }
-        if it.index.answers().any(|(query, _)| matches!(query, Query::Snapshot { .. })) {
+        if codifica.index.answers().any(|(query, _)| matches!(query, Query::Snapshot { .. })) {
             // The tree cannot be looked at: whatever it holds stays there, and the owner must see to it.
-            return given_up(it, job, "its worktree cannot be looked at", now);
+            return given_up(codifica, job, "its worktree cannot be looked at", now);
         }
-        return ask(it, job);
+        return ask(codifica, job);
     };
-    if let Some(said) = unknown_commits(it) {
+    if let Some(said) = unknown_commits(codifica) {
         let why = format!("git cannot say what its agent committed: {}", clip(said, 200));
-        return given_up(it, job, &why, now);
+        return given_up(codifica, job, &why, now);
     }
-    let planned = it.index.answers().find_map(|(_, fact)| {
+    let planned = codifica.index.answers().find_map(|(_, fact)| {
         let Fact::Planned(planned) = fact else { return None };
         Some(planned)
     });
-    let kept = Kept::of(it, job, left);
-    let touched = touched(it, left);
+    let kept = Kept::of(codifica, job, left);
+    let touched = touched(codifica, left);
     let read = |path: &RelPath| {
-        it.index
+        codifica
+            .index
             .answers()
             .any(|(query, _)| matches!(query, Query::Read { path: read, .. } if read == path))
     };
@@ -99,9 +103,9 @@ fn wind_up(it: &Codifica, job: &Job, now: Now) -> Decision {
         Some(kept) => !kept.take.is_empty() && planned.is_none(),
     };
     if open || touched.iter().any(|path| !read(path)) {
-        return ask_more(it, job, left, kept, touched, now);
+        return ask_more(codifica, job, left, kept, touched, now);
     }
-    let mut decision = it.builder();
+    let mut decision = codifica.builder();
     if let Some(kept) = &kept {
         kept.put_aside(job, left, &mut decision);
     }
@@ -109,32 +113,32 @@ fn wind_up(it: &Codifica, job: &Job, now: Now) -> Decision {
         decision.effect(Effect::Commit(PlannedCommit::clone(planned)));
     }
     let undone = kept.as_ref().map(|kept| kept.undone(left)).unwrap_or_default();
-    let findings = findings(it, job, left, &touched, &undone);
+    let findings = findings(codifica, job, left, &touched, &undone);
     for finding in &findings {
         decision.reject(finding.rejection.clone());
     }
-    settle(it, job, &mut decision, now);
+    settle(codifica, job, &mut decision, now);
     let run = job.stage.run().map(ToString::to_string).unwrap_or_default();
-    let word = Word::of_findings(&run, &format!("agent:{}", job.agent), &findings);
+    let word = Notice::of_findings(&run, &format!("agent:{}", job.agent), &findings);
     if let Some(mut word) = word {
         if let Some(said) = kept.as_ref().and_then(|kept| kept.sentence(job)) {
             word.did = said;
         }
-        tell::tell(it, &mut decision, Severity::Critical, word);
+        tell::tell(codifica, &mut decision, Severity::Critical, word);
     }
-    if let Some(word) = without_artifacts(it, job, left) {
-        tell::tell(it, &mut decision, Severity::Warning, word);
+    if let Some(word) = without_artifacts(codifica, job, left) {
+        tell::tell(codifica, &mut decision, Severity::Warning, word);
     }
     decision.finish()
 }
 
 /// CD-15: the next one in line would not find what was made.
-fn without_artifacts(it: &Codifica, job: &Job, left: &Snapshot) -> Option<Word> {
-    let board = it.index.ruling_board()?;
+fn without_artifacts(codifica: &Codifica, job: &Job, left: &Snapshot) -> Option<Notice> {
+    let board = codifica.index.ruling_board()?;
     let task = board.task(&job.task)?.ok()?;
     let finding = unrecorded(&board.config, &task, &left.changed)?;
     let summary = format!("agent:{}: {}: {}", job.agent, job.task, finding.rejection.found);
-    let mut word = Word::new("CD-15", job.task.clone(), summary);
+    let mut word = Notice::new("CD-15", job.task.clone(), summary);
     word.evidence = vec![finding.to_string(), format!("its work is on `{}`", job.branch)];
     word.resolve = format!("agency work artifact {} --agent … --path …", job.task);
     Some(word)
@@ -153,8 +157,8 @@ fn label(job: &Job) -> String {
     format!("codifica-{}-end", job.task)
 }
 
-fn ask(it: &Codifica, job: &Job) -> Decision {
-    let mut decision = it.builder();
+fn ask(codifica: &Codifica, job: &Job) -> Decision {
+    let mut decision = codifica.builder();
     let label = label(job);
     decision.effect(Effect::Ask {
         query: Query::Snapshot { tree: job.tree(), label, since: job.start.clone() },
@@ -164,14 +168,14 @@ fn ask(it: &Codifica, job: &Job) -> Decision {
 
 /// Everything in one go, the look included: the answers of one decision are judged by the next.
 fn ask_more(
-    it: &Codifica,
+    codifica: &Codifica,
     job: &Job,
     left: &Snapshot,
     kept: Option<Kept>,
     touched: Vec<RelPath>,
     now: Now,
 ) -> Decision {
-    let mut decision = it.builder();
+    let mut decision = codifica.builder();
     let label = label(job);
     decision.effect(Effect::Ask {
         query: Query::Snapshot { tree: job.tree(), label, since: job.start.clone() },
@@ -216,13 +220,13 @@ struct Kept {
 
 impl Kept {
     /// `None` until it is known what the agent committed itself.
-    fn of(it: &Codifica, job: &Job, left: &Snapshot) -> Option<Self> {
-        let config = it.index.config();
+    fn of(codifica: &Codifica, job: &Job, left: &Snapshot) -> Option<Self> {
+        let config = codifica.index.config();
         let is_out =
             |path: &RelPath| config.as_ref().is_some_and(|config| is_out_of_scope(config, path));
         let head = left.checkout.head.clone();
         let committed = match (&job.origin, &head) {
-            (Some(origin), Some(head)) if origin != head => committed(it, origin, head)?,
+            (Some(origin), Some(head)) if origin != head => committed(codifica, origin, head)?,
             _ => BTreeSet::new(),
         };
         let aside = head.clone().filter(|_| committed.iter().any(&is_out));
@@ -276,9 +280,9 @@ impl Kept {
 
 /// Every file in the agent's own commits: what differs in the end, and what one of them changed and a later one undid.
 /// `None` until both are known.
-fn committed(it: &Codifica, origin: &CommitId, head: &CommitId) -> Option<BTreeSet<RelPath>> {
+fn committed(codifica: &Codifica, origin: &CommitId, head: &CommitId) -> Option<BTreeSet<RelPath>> {
     let answer = |wanted: Query| {
-        it.index.answers().find_map(|(query, fact)| (*query == wanted).then_some(fact))
+        codifica.index.answers().find_map(|(query, fact)| (*query == wanted).then_some(fact))
     };
     let (differs, touched) =
         (answer(diff_query(origin, head))?, answer(touched_query(origin, head))?);
@@ -293,8 +297,8 @@ fn committed(it: &Codifica, origin: &CommitId, head: &CommitId) -> Option<BTreeS
 }
 
 /// Git cannot say what the agent committed, so nothing of it may count as inside the scope (CD-30).
-fn unknown_commits(it: &Codifica) -> Option<&str> {
-    it.index.answers().find_map(|(query, fact)| match (query, fact) {
+fn unknown_commits(codifica: &Codifica) -> Option<&str> {
+    codifica.index.answers().find_map(|(query, fact)| match (query, fact) {
         (Query::Diff { .. } | Query::Touched { .. }, Fact::Unknown(said)) => Some(said.as_str()),
         _ => None,
     })
@@ -305,25 +309,25 @@ fn aside_ref(job: &Job, commit: &CommitId) -> String {
     format!("refs/agency/out-of-scope/{}-{short}", job.task)
 }
 
-fn touched(it: &Codifica, left: &Snapshot) -> Vec<RelPath> {
-    let config = it.index.config();
+fn touched(codifica: &Codifica, left: &Snapshot) -> Vec<RelPath> {
+    let config = codifica.index.config();
     let is_state = |path: &RelPath| config.as_ref().is_some_and(|config| config.is_state(path));
     left.changed.iter().map(|change| change.path.clone()).filter(is_state).collect()
 }
 
 /// CD-12, CD-16 by the real difference; CD-10 for state files that the agent edited on its own branch.
 fn findings(
-    it: &Codifica,
+    codifica: &Codifica,
     job: &Job,
     left: &Snapshot,
     touched: &[RelPath],
     undone: &[Change],
 ) -> Vec<Finding> {
-    let Some(config) = it.index.config() else { return Vec::new() };
+    let Some(config) = codifica.index.config() else { return Vec::new() };
     let mut findings = judge_changes(&config, &job.task, &left.changed);
     findings.extend(judge_changes(&config, &job.task, undone));
     let bytes = |wanted: &RelPath, now: bool| {
-        it.index.answers().find_map(|(query, fact)| match (query, fact) {
+        codifica.index.answers().find_map(|(query, fact)| match (query, fact) {
             (Query::Read { path, .. }, Fact::File(Some(bytes))) if now && path == wanted => {
                 Some(bytes.0.clone())
             }
@@ -334,7 +338,7 @@ fn findings(
         })
     };
     // Files that it left alone are the same on both sides, so that ids elsewhere still resolve.
-    let others = it.index.ruling_board().map(|board| board.files.clone()).unwrap_or_default();
+    let others = codifica.index.ruling_board().map(|board| board.files.clone()).unwrap_or_default();
     let side = |now: bool| {
         let mut files: Vec<_> =
             touched.iter().filter_map(|path| Some((path.clone(), bytes(path, now)?))).collect();
@@ -350,9 +354,9 @@ fn findings(
 }
 
 /// The task has moved on, or its agent ended without moving it.
-fn settle(it: &Codifica, job: &Job, decision: &mut Builder, now: Now) {
+fn settle(codifica: &Codifica, job: &Job, decision: &mut Builder, now: Now) {
     let Stage::Ended { outcome, tail, run } = &job.stage else { return };
-    let task = it.index.ruling_board().and_then(|board| board.glance(&job.task));
+    let task = codifica.index.ruling_board().and_then(|board| board.glance(&job.task));
     let unfinished = task.is_some_and(|task| {
         task.state == State::InProgress && task.owner == Owner::Agent(job.agent.clone())
     });
@@ -360,7 +364,7 @@ fn settle(it: &Codifica, job: &Job, decision: &mut Builder, now: Now) {
         decision.effect(log("task", job));
         return let_go(job, decision);
     }
-    let (retries, backoff) = *it.desk.tries.get(&job.agent).unwrap_or(&DEFAULT_TRIES);
+    let (retries, backoff) = *codifica.desk.tries.get(&job.agent).unwrap_or(&DEFAULT_TRIES);
     let agent = format!("agent:{}", job.agent);
     let runner = Runner { protocol: super::NAME, agent: &agent, backoff };
     let mut next = Job { stage: Stage::Tree, ..job.clone() };
@@ -375,10 +379,10 @@ fn settle(it: &Codifica, job: &Job, decision: &mut Builder, now: Now) {
         Fate::Ask { rule, summary } => {
             decision.effect(Effect::Release { tree: job.tree() });
             remember(decision, &next);
-            let mut word = Word::new(rule, run.as_str(), summary);
+            let mut word = Notice::new(rule, run.as_str(), summary);
             word.evidence = vec![tail.clone()];
             word.resolve = "agency resume".to_owned();
-            return tell::hold(it, decision, word);
+            return tell::hold(codifica, decision, word);
         }
         Fate::Count => next.failures += 1,
     }
@@ -397,7 +401,7 @@ fn settle(it: &Codifica, job: &Job, decision: &mut Builder, now: Now) {
         counted(failures, "try"),
         outcome.sentence()
     );
-    let mut word = Word::new("SU-06", run.as_str(), summary);
+    let mut word = Notice::new("SU-06", run.as_str(), summary);
     word.evidence = vec![tail.clone()];
     word.did = format!("Its work is on the branch `{}`. The task stays claimed.", job.branch);
     word.resolve = format!(
@@ -405,7 +409,7 @@ fn settle(it: &Codifica, job: &Job, decision: &mut Builder, now: Now) {
         job.task
     );
     let_go(job, decision);
-    tell::tell(it, decision, Severity::Critical, word);
+    tell::tell(codifica, decision, Severity::Critical, word);
 }
 
 pub(super) fn let_go(job: &Job, decision: &mut Builder) {
@@ -416,12 +420,12 @@ pub(super) fn let_go(job: &Job, decision: &mut Builder) {
     }
 }
 
-fn given_up(it: &Codifica, job: &Job, why: &str, _: Now) -> Decision {
-    let mut decision = it.builder();
+fn given_up(codifica: &Codifica, job: &Job, why: &str, _: Now) -> Decision {
+    let mut decision = codifica.builder();
     decision.forget(&format!("job/{}", job.task));
     decision.effect(Effect::Release { tree: job.tree() });
-    let mut word = Word::new("DM-10", job.task.clone(), format!("{}: {why}", job.task));
+    let mut word = Notice::new("DM-10", job.task.clone(), format!("{}: {why}", job.task));
     word.resolve = "agency resume".to_owned();
-    tell::hold(it, &mut decision, word);
+    tell::hold(codifica, &mut decision, word);
     decision.finish()
 }

@@ -9,7 +9,7 @@ use super::keeper::{Codifica, actor_of};
 use super::memory::{Accepted, GIT};
 use super::next::fallen_back;
 use super::scope::judge_commit;
-use super::tell::{self, Word};
+use super::tell::{self, Notice};
 use super::words::Actor;
 use super::{FILE, images};
 use crate::model::{
@@ -19,86 +19,91 @@ use crate::model::{
 /// After a longer absence the whole stretch is judged at once; `agency work audit` goes through it one by one.
 const STRETCH_MAX: usize = 500;
 
-pub(super) fn judge_commits(it: &Codifica, _: Now) -> Option<Decision> {
-    let (accepted, head) = (it.index.memory.accepted.as_ref()?, it.index.head()?);
-    it.index.config()?;
-    let on_branch = it.index.checkout.as_ref()?.branch.as_ref() == Some(&accepted.branch);
-    if it.index.state_paths().is_empty() || !on_branch || it.index.memory.is_git_held() {
+pub(super) fn judge_commits(codifica: &Codifica, _: Now) -> Option<Decision> {
+    let (accepted, head) = (codifica.index.memory.accepted.as_ref()?, codifica.index.head()?);
+    codifica.index.config()?;
+    let on_branch = codifica.index.checkout.as_ref()?.branch.as_ref() == Some(&accepted.branch);
+    if codifica.index.state_paths().is_empty() || !on_branch || codifica.index.memory.is_git_held()
+    {
         return None;
     }
-    if let Some((_, fact)) = it.index.unanswered() {
-        return Some(no_answer(it, accepted, head, fact));
+    if let Some((_, fact)) = codifica.index.unanswered() {
+        return Some(no_answer(codifica, accepted, head, fact));
     }
-    let Some(baseline) = it.index.known_baseline() else {
-        return Some(match it.index.read_baseline(&accepted.commit) {
+    let Some(baseline) = codifica.index.known_baseline() else {
+        return Some(match codifica.index.read_baseline(&accepted.commit) {
             // Answered: saying it again makes it the baseline.
-            Some(baseline) => accept(it, accepted, &baseline),
-            None => ask_files(it, &accepted.commit),
+            Some(baseline) => accept(codifica, accepted, &baseline),
+            None => ask_files(codifica, &accepted.commit),
         });
     };
     if *head == accepted.commit {
         return None;
     }
-    if let Some(next) = it.index.waiting.first() {
-        return Some(judge_next(it, accepted, baseline, next));
+    if let Some(next) = codifica.index.waiting.first() {
+        return Some(judge_next(codifica, accepted, baseline, next));
     }
     // The index took the line from the answer, if there is one.
-    let answered = it.index.answers().any(|(query, _)| matches!(query, Query::Range { .. }));
-    Some(if answered { rewritten(it, accepted, head) } else { ask_range(it, accepted, head) })
+    let answered = codifica.index.answers().any(|(query, _)| matches!(query, Query::Range { .. }));
+    Some(if answered {
+        rewritten(codifica, accepted, head)
+    } else {
+        ask_range(codifica, accepted, head)
+    })
 }
 
 /// What it changed, then the files of ours among that, then the verdict.
 fn judge_next(
-    it: &Codifica,
+    codifica: &Codifica,
     accepted: &Accepted,
     baseline: &Baseline,
     next: &CommitSeen,
 ) -> Decision {
-    let known = it.index.changes_of(&next.id);
+    let known = codifica.index.changes_of(&next.id);
     if let Some(changes) = known
-        && let Some(after) = it.index.step_baseline(&next.id, changes)
+        && let Some(after) = codifica.index.step_baseline(&next.id, changes)
     {
-        return judged(it, accepted, baseline, &after, changes, next);
+        return judged(codifica, accepted, baseline, &after, changes, next);
     }
-    let mut decision = it.builder();
+    let mut decision = codifica.builder();
     decision.effect(Effect::Ask { query: diff_query(&accepted.commit, &next.id) });
-    for path in known.map(|changes| it.index.wanted_of(changes)).unwrap_or_default() {
+    for path in known.map(|changes| codifica.index.wanted_of(changes)).unwrap_or_default() {
         decision.effect(Effect::Ask { query: Query::FileAt { commit: next.id.clone(), path } });
     }
     decision.finish()
 }
 
 /// Git is held, or it cannot say. A commit that is gone was rewritten; everything else is for the owner to look at.
-fn no_answer(it: &Codifica, accepted: &Accepted, head: &CommitId, fact: &Fact) -> Decision {
-    let mut decision = it.builder();
+fn no_answer(codifica: &Codifica, accepted: &Accepted, head: &CommitId, fact: &Fact) -> Decision {
+    let mut decision = codifica.builder();
     if let Fact::GitHeld(said) = fact {
-        tell::hold_git(it, &mut decision, said);
+        tell::hold_git(codifica, &mut decision, said);
         return decision.finish();
     }
     let why = if let Fact::Unknown(why) = fact { why.as_str() } else { "there is none" };
     if matches!(fact, Fact::Unknown(_)) && *head != accepted.commit {
-        return rewritten(it, accepted, head);
+        return rewritten(codifica, accepted, head);
     }
-    let mut word = Word::new("DM-10", GIT, format!("git does not answer: {why}"));
+    let mut word = Notice::new("DM-10", GIT, format!("git does not answer: {why}"));
     word.resolve = "put it right, then agency resume".to_owned();
-    tell::hold(it, &mut decision, word);
+    tell::hold(codifica, &mut decision, word);
     decision.finish()
 }
 
-fn ask_range(it: &Codifica, accepted: &Accepted, head: &CommitId) -> Decision {
-    let mut decision = it.builder();
+fn ask_range(codifica: &Codifica, accepted: &Accepted, head: &CommitId) -> Decision {
+    let mut decision = codifica.builder();
     decision.effect(Effect::Ask {
         query: Query::Range { from: Some(accepted.commit.clone()), to: head.clone() },
     });
     decision.finish()
 }
 
-fn ask_files(it: &Codifica, commit: &CommitId) -> Decision {
-    let mut decision = it.builder();
-    let mut paths = it.index.state_paths();
+fn ask_files(codifica: &Codifica, commit: &CommitId) -> Decision {
+    let mut decision = codifica.builder();
+    let mut paths = codifica.index.state_paths();
     // The contract of that version may name other files than the one that lies there now.
-    if let Some(config) = it.index.contract_at(commit) {
-        paths = it.index.state_paths_by(&config);
+    if let Some(config) = codifica.index.contract_at(commit) {
+        paths = codifica.index.state_paths_by(&config);
     }
     for path in [RelPath::fixed(FILE)].into_iter().chain(paths) {
         decision.effect(Effect::Ask { query: Query::FileAt { commit: commit.clone(), path } });
@@ -123,8 +128,8 @@ pub(super) fn line(
     if line.len() > STRETCH_MAX { line.pop().map(|last| vec![last]) } else { Some(line) }
 }
 
-fn accept(it: &Codifica, accepted: &Accepted, baseline: &Baseline) -> Decision {
-    let mut decision = it.builder();
+fn accept(codifica: &Codifica, accepted: &Accepted, baseline: &Baseline) -> Decision {
+    let mut decision = codifica.builder();
     decision.remember("accepted", accepted.at(baseline));
     decision.finish()
 }
@@ -142,7 +147,7 @@ impl Accepted {
 }
 
 fn judged(
-    it: &Codifica,
+    codifica: &Codifica,
     accepted: &Accepted,
     old: &Baseline,
     new: &Baseline,
@@ -154,30 +159,30 @@ fn judged(
     let mut findings = judge(before, after, &actor);
     findings.extend(judge_commit(after, &actor, changes));
     findings.retain(Finding::is_violation);
-    let mut decision = it.builder();
+    let mut decision = codifica.builder();
     for finding in &findings {
         decision.reject(finding.rejection.clone());
     }
     decision.remember("accepted", accepted.at(new));
-    images::forget_changed(it, &mut decision, changes);
+    images::forget_changed(codifica, &mut decision, changes);
     for (id, text) in fallen_back(before, after) {
         decision.remember(&format!("warning/{id}"), text);
     }
     let who = who(&actor, commit);
-    if let Some(mut word) = Word::of_findings(commit.id.as_str(), &who, &findings) {
+    if let Some(mut word) = Notice::of_findings(commit.id.as_str(), &who, &findings) {
         word.evidence.insert(0, shown(commit));
         word.evidence.extend(diff(before, after, &findings));
         let contract = changes.iter().any(|change| change.path.as_str() == FILE);
         if contract && actor.is_agent() {
             // The contract says what agents may do: one that an agent wrote does not rule them unseen.
-            tell::hold(it, &mut decision, word);
+            tell::hold(codifica, &mut decision, word);
         } else {
-            tell::tell(it, &mut decision, Severity::Critical, word);
+            tell::tell(codifica, &mut decision, Severity::Critical, word);
         }
     }
     let loosened = if actor.is_agent() { Vec::new() } else { loosened(before, after) };
     if !loosened.is_empty() {
-        announce::announce(it, &mut decision, &who, &shown(commit), loosened);
+        announce::announce(codifica, &mut decision, &who, &shown(commit), loosened);
     }
     decision.finish()
 }
@@ -222,11 +227,11 @@ pub(super) fn diff(old: &Board, new: &Board, findings: &[Finding]) -> Vec<String
 }
 
 /// The branch does not contain the version that we accepted: nobody can be named for the difference.
-fn rewritten(it: &Codifica, accepted: &Accepted, head: &CommitId) -> Decision {
-    let mut decision = it.builder();
+fn rewritten(codifica: &Codifica, accepted: &Accepted, head: &CommitId) -> Decision {
+    let mut decision = codifica.builder();
     decision.remember("accepted", Accepted { commit: head.clone(), ..accepted.clone() });
-    images::forget_all(it, &mut decision);
-    let mut word = Word::new(
+    images::forget_all(codifica, &mut decision);
+    let mut word = Notice::new(
         "CD-20",
         head.as_str(),
         format!("`{}` was rewritten: it no longer contains {}", accepted.branch, accepted.commit),
@@ -234,6 +239,6 @@ fn rewritten(it: &Codifica, accepted: &Accepted, head: &CommitId) -> Decision {
     word.did =
         "The state files count as they are now; the history in between was not judged.".to_owned();
     word.resolve = "agency work audit (goes through the new history)".to_owned();
-    tell::tell(it, &mut decision, Severity::Critical, word);
+    tell::tell(codifica, &mut decision, Severity::Critical, word);
     decision.finish()
 }

@@ -6,7 +6,7 @@ use super::branch::branch;
 use super::dispatch::remember;
 use super::keeper::Codifica;
 use super::memory::{Inherited, Job, Stage, Unmerged};
-use super::tell::{self, Word};
+use super::tell::{self, Notice};
 use crate::model::{
     BranchTip, CommitId, Decision, Effect, Fact, MergeStyle, Moment, Now, Query, RelPath, Severity,
 };
@@ -44,16 +44,16 @@ impl Job {
 }
 
 /// What must be known before the worktree is made; `None`: nothing is missing.
-pub(super) fn find_base(it: &Codifica, job: &Job, board: &Board) -> Option<Decision> {
+pub(super) fn find_base(codifica: &Codifica, job: &Job, board: &Board) -> Option<Decision> {
     let wanted = dependencies(board, &job.task);
     if job.base.is_some() || wanted.is_empty() {
         return None;
     }
     let name = |branch: &str| Query::Branches { name: branch.to_owned() };
     let answer = |query: Query| {
-        it.index.answers().find_map(|(asked, fact)| (*asked == query).then_some(fact))
+        codifica.index.answers().find_map(|(asked, fact)| (*asked == query).then_some(fact))
     };
-    let mut decision = it.builder();
+    let mut decision = codifica.builder();
     if wanted.iter().any(|(_, branch)| answer(name(branch)).is_none()) {
         for (_, branch) in &wanted {
             decision.effect(Effect::Ask { query: name(branch) });
@@ -65,13 +65,13 @@ pub(super) fn find_base(it: &Codifica, job: &Job, board: &Board) -> Option<Decis
         match answer(name(&branch)) {
             Some(Fact::Branches(tips)) => left.extend(unmerged(&task, tips)),
             Some(Fact::GitHeld(said)) => {
-                tell::hold_git(it, &mut decision, said);
+                tell::hold_git(codifica, &mut decision, said);
                 return Some(decision.finish());
             }
             _ => {}
         }
     }
-    let base = it.index.head()?.clone();
+    let base = codifica.index.head()?.clone();
     remember(&mut decision, &Job { stage: Stage::Base { base, left }, ..job.clone() });
     Some(decision.finish())
 }
@@ -91,19 +91,19 @@ fn unmerged(task: &str, tips: &[BranchTip]) -> Vec<Unmerged> {
 
 /// Brings in the next branch that is left, or begins.
 pub(super) fn bring_next(
-    it: &Codifica,
+    codifica: &Codifica,
     job: &Job,
     base: &CommitId,
     left: &[Unmerged],
     now: Now,
 ) -> Option<Decision> {
-    let mut decision = it.builder();
+    let mut decision = codifica.builder();
     let Some((work, rest)) = left.split_first() else {
         let begun = Job { stage: Stage::Tree, base: Some(base.clone()), ..job.clone() };
         remember(&mut decision, &begun);
         return Some(decision.finish());
     };
-    let home = &it.index.memory.accepted.as_ref()?.branch;
+    let home = &codifica.index.memory.accepted.as_ref()?.branch;
     let is_merged = Query::Contains { branch: home.clone(), commit: work.tip.clone() };
     let go_on = |base: CommitId, merged: bool| {
         let Unmerged { task, branch, .. } = work.clone();
@@ -111,7 +111,7 @@ pub(super) fn bring_next(
         inherited.push(Inherited { task, branch, merged });
         Job { stage: Stage::Base { base, left: rest.to_vec() }, inherited, ..job.clone() }
     };
-    match it.index.answers().find(|(query, _)| asks_about(query, base, work)) {
+    match codifica.index.answers().find(|(query, _)| asks_about(query, base, work)) {
         None => drop(decision.effect(Effect::Ask { query: is_merged })),
         Some((Query::Contains { .. }, Fact::Yes)) => {
             remember(&mut decision, &go_on(base.clone(), true));
@@ -136,13 +136,13 @@ pub(super) fn bring_next(
         Some((_, Fact::Planned(planned))) => {
             remember(&mut decision, &go_on(planned.id.clone(), false));
         }
-        Some((_, Fact::GitHeld(said))) => tell::hold_git(it, &mut decision, said),
+        Some((_, Fact::GitHeld(said))) => tell::hold_git(codifica, &mut decision, said),
         Some((_, Fact::Conflict(paths))) => {
             let paths: Vec<_> = paths.iter().map(RelPath::as_str).take(5).collect();
             let why = format!("conflicts with `{home}` in {}", paths.join(", "));
-            wait(it, &mut decision, job, work, &why, now);
+            wait(codifica, &mut decision, job, work, &why, now);
         }
-        Some(_) => wait(it, &mut decision, job, work, "cannot be merged by git", now),
+        Some(_) => wait(codifica, &mut decision, job, work, "cannot be merged by git", now),
     }
     Some(decision.finish())
 }
@@ -156,7 +156,7 @@ fn asks_about(query: &Query, base: &CommitId, work: &Unmerged) -> bool {
 
 /// Only a person resolves a conflict; the task goes on when its dependency is merged.
 fn wait(
-    it: &Codifica,
+    codifica: &Codifica,
     decision: &mut crate::model::Builder,
     job: &Job,
     work: &Unmerged,
@@ -165,10 +165,10 @@ fn wait(
 ) {
     let Unmerged { task, branch, .. } = work;
     let summary = format!("{} waits: the work of {task} on `{branch}` {why}", job.task);
-    let mut word = Word::new("CD-15", job.task.clone(), summary.clone());
+    let mut word = Notice::new("CD-15", job.task.clone(), summary.clone());
     word.did = format!("{} stays claimed; its agent was not started.", job.task);
     word.resolve = format!("git merge {branch}");
-    tell::tell(it, decision, Severity::Warning, word);
+    tell::tell(codifica, decision, Severity::Warning, word);
     let paused = format!("the work of {task} on `{branch}` {why}; merge it");
     let not_before = Some(Moment::after(now, CONFLICT_WAIT));
     let inherited = Vec::new();

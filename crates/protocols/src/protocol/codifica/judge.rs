@@ -1,7 +1,7 @@
 //! Two versions of the state files and who made the second from the first: everything that breaks a rule (CD-10, CD-20).
 //! It costs what changed: a task whose bytes are the same is not read.
 
-use super::board::{Board, Place};
+use super::board::{Board, TaskPosition};
 use super::edit::same;
 use super::finding::Finding;
 use super::moves::{self, Move};
@@ -61,7 +61,7 @@ fn said(finding: &Finding) -> (String, String, Option<String>) {
     (rejection.file.to_string(), rejection.found.clone(), finding.task.clone())
 }
 
-fn removed(old: &Board, place: Place, id: &str) -> Finding {
+fn removed(old: &Board, place: TaskPosition, id: &str) -> Finding {
     Finding::violation(
         "CD-20",
         old.path_at(place),
@@ -72,7 +72,7 @@ fn removed(old: &Board, place: Place, id: &str) -> Finding {
     .of(id)
 }
 
-fn added(new: &Board, place: Place, actor: &Actor) -> Vec<Finding> {
+fn added(new: &Board, place: TaskPosition, actor: &Actor) -> Vec<Finding> {
     let task = match new.task_at(place) {
         Ok(task) => task,
         Err(findings) => return findings,
@@ -100,9 +100,9 @@ fn added(new: &Board, place: Place, actor: &Actor) -> Vec<Finding> {
 /// The same bytes in another file: archived, or moved by a human.
 fn carried(
     old: &Board,
-    before: Place,
+    before: TaskPosition,
     new: &Board,
-    after: Place,
+    after: TaskPosition,
     actor: &Actor,
 ) -> Option<Finding> {
     if old.path_at(before) == new.path_at(after) || !actor.is_agent() {
@@ -123,7 +123,13 @@ fn carried(
     })
 }
 
-fn changed(old: &Board, before: Place, new: &Board, after: Place, actor: &Actor) -> Vec<Finding> {
+fn changed(
+    old: &Board,
+    before: TaskPosition,
+    new: &Board,
+    after: TaskPosition,
+    actor: &Actor,
+) -> Vec<Finding> {
     let was = old.task_at(before);
     let is = match new.task_at(after) {
         Ok(task) => task,
@@ -151,8 +157,8 @@ struct Pair<'a> {
     new: &'a Board,
     was: &'a Task,
     is: &'a Task,
-    before: Place,
-    after: Place,
+    before: TaskPosition,
+    after: TaskPosition,
     actor: &'a Actor,
 }
 

@@ -22,7 +22,7 @@ const IMAGE_MAX: u64 = 64 << 20;
 
 /// Where the protocol is at work, and for whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Desk {
+pub struct KeeperSettings {
     /// Distinguishes runs of different repositories.
     pub repo: String,
     pub git: bool,
@@ -37,12 +37,12 @@ pub struct Desk {
 }
 
 pub struct Codifica {
-    pub(super) desk: Desk,
+    pub(super) desk: KeeperSettings,
     pub(super) index: Index,
 }
 
 impl Codifica {
-    pub fn new(desk: Desk) -> Self {
+    pub fn new(desk: KeeperSettings) -> Self {
         Self { desk, index: Index::default() }
     }
 

@@ -10,7 +10,7 @@ use crate::model::{Digest, RunId, fence};
 const TASK_MAX: usize = 24 * 1024;
 const BEFORE_MAX: usize = 16 * 1024;
 
-pub(super) fn prompt(it: &Codifica, board: &Board, job: &Job, run: &RunId) -> String {
+pub(super) fn prompt(codifica: &Codifica, board: &Board, job: &Job, run: &RunId) -> String {
     let block = board.text(&job.task).unwrap_or_default();
     let nonce = Digest::of(format!("{run}\n{block}").as_bytes()).as_str()[..16].to_owned();
     let Job { task, agent, branch, .. } = job;
@@ -18,11 +18,11 @@ pub(super) fn prompt(it: &Codifica, board: &Board, job: &Job, run: &RunId) -> St
         "You are `agent:{agent}`. The task `{task}` is claimed for you; do this task and no other.\n\n{}\n",
         contract(Some(&board.config))
     );
-    text.push_str(&ways(&it.desk.program, job));
+    text.push_str(&ways(&codifica.desk.program, job));
     text.push_str(&format!("\nYou are in a worktree of your own, on the branch `{branch}`. Commit your work there; what you leave uncommitted is \
          committed for you. Do not edit the state files on this branch: `agency work` writes them where everybody sees them.\n\n{}\n",
         fence(&format!("task {task}"), block, &nonce, TASK_MAX)));
-    let home = it.index.memory.accepted.as_ref().map_or("HEAD", |accepted| &accepted.branch);
+    let home = codifica.index.memory.accepted.as_ref().map_or("HEAD", |accepted| &accepted.branch);
     for id in board.glance(task).map(|task| task.depends_on.clone()).unwrap_or_default() {
         text.push_str(&format!(
             "\n{}\n{}\n",

@@ -7,7 +7,7 @@ use super::memory::Hold;
 use crate::model::{Builder, Cause, Effect, Escalation, RuleId, Severity, clip};
 
 /// Something to say.
-pub(super) struct Word {
+pub(super) struct Notice {
     pub(super) rule: String,
     pub(super) subject: String,
     pub(super) summary: String,
@@ -19,7 +19,7 @@ pub(super) struct Word {
     pub(super) everywhere: bool,
 }
 
-impl Word {
+impl Notice {
     pub(super) fn new(rule: &str, subject: impl Into<String>, summary: String) -> Self {
         Self {
             rule: rule.to_owned(),
@@ -52,14 +52,14 @@ impl Word {
         Some(word)
     }
 
-    fn escalation(self, it: &Codifica, severity: Severity, holds: bool) -> Escalation {
+    fn escalation(self, codifica: &Codifica, severity: Severity, holds: bool) -> Escalation {
         let way_out = if self.rule == "SE-01" { "trust" } else { "resume" };
         Escalation {
             cause: Cause {
                 protocol: NAME.to_owned(),
                 rule: RuleId::new(self.rule),
                 subject: clip(&self.subject, 200),
-                epoch: it.index.memory.epoch,
+                epoch: codifica.index.memory.epoch,
             },
             severity,
             holds,
@@ -80,27 +80,32 @@ impl Word {
     }
 }
 
-pub(super) fn tell(it: &Codifica, decision: &mut Builder, severity: Severity, word: Word) -> Cause {
-    let escalation = word.escalation(it, severity, false);
+pub(super) fn tell(
+    codifica: &Codifica,
+    decision: &mut Builder,
+    severity: Severity,
+    word: Notice,
+) -> Cause {
+    let escalation = word.escalation(codifica, severity, false);
     let cause = escalation.cause.clone();
     decision.effect(Effect::Escalate(Box::new(escalation)));
     cause
 }
 
 /// SE-01: each line of `said` is one change in what git runs, includes or obeys here.
-pub(super) fn hold_git(it: &Codifica, decision: &mut Builder, said: &str) {
+pub(super) fn hold_git(codifica: &Codifica, decision: &mut Builder, said: &str) {
     let first = said.lines().next().unwrap_or_default();
-    let mut word = Word::new("SE-01", first, format!("git is held: {}", clip(first, 180)));
+    let mut word = Notice::new("SE-01", first, format!("git is held: {}", clip(first, 180)));
     word.did = "We run no git here; nothing was judged, and nothing was thrown away.".to_owned();
     word.evidence = said.lines().take(20).map(str::to_owned).collect();
     word.resolve = "look at what changed, then agency trust".to_owned();
-    hold(it, decision, word);
+    hold(codifica, decision, word);
 }
 
 /// Stops handing out tasks and tells the owner.
-pub(super) fn hold(it: &Codifica, decision: &mut Builder, word: Word) {
-    let escalation = word.escalation(it, Severity::Critical, true);
-    let mut holds = it.index.memory.holds.clone();
+pub(super) fn hold(codifica: &Codifica, decision: &mut Builder, word: Notice) {
+    let escalation = word.escalation(codifica, Severity::Critical, true);
+    let mut holds = codifica.index.memory.holds.clone();
     holds.retain(|known| known.cause != escalation.cause);
     holds.push(Hold { cause: escalation.cause.clone(), summary: escalation.summary.clone() });
     decision.remember("holds", holds);

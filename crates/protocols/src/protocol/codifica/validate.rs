@@ -1,6 +1,6 @@
 //! What is wrong with the state files as they stand, whoever wrote them: every task's fields and the links between tasks.
 
-use super::board::{Board, Place};
+use super::board::{Board, TaskPosition};
 use super::finding::Finding;
 use super::moves::is_summary;
 use super::task::Task;
@@ -32,7 +32,7 @@ pub fn validate(board: &Board) -> Vec<Finding> {
 }
 
 /// The rules about one task as it stands.
-pub(super) fn of_task(board: &Board, place: Place, task: &Task) -> Vec<Finding> {
+pub(super) fn of_task(board: &Board, place: TaskPosition, task: &Task) -> Vec<Finding> {
     let spot = Spot { board, place, task };
     let checks: [fn(&Spot<'_>) -> Vec<Finding>; 7] =
         [types, accepted, hands, reasons, closing, links, evidence];
@@ -40,14 +40,14 @@ pub(super) fn of_task(board: &Board, place: Place, task: &Task) -> Vec<Finding> 
 }
 
 /// Those rules that a default value for a field that cannot be read does not break.
-fn of_part(board: &Board, place: Place, task: &Task) -> Vec<Finding> {
+fn of_part(board: &Board, place: TaskPosition, task: &Task) -> Vec<Finding> {
     let spot = Spot { board, place, task };
     [types, links, evidence].iter().flat_map(|check| check(&spot)).collect()
 }
 
 struct Spot<'a> {
     board: &'a Board,
-    place: Place,
+    place: TaskPosition,
     task: &'a Task,
 }
 

@@ -14,23 +14,23 @@ const KILLED: &str =
     "A git that was killed leaves its lock, and every later git that writes here fails over it.";
 
 /// What keeps the next agent from starting.
-pub(super) fn in_the_way(it: &Handoff) -> Option<Busy> {
-    it.index.checkout.as_ref().and_then(|checkout| checkout.busy)
+pub(super) fn in_the_way(handoff: &Handoff) -> Option<Busy> {
+    handoff.index.checkout.as_ref().and_then(|checkout| checkout.busy)
 }
 
 /// How long until the owner is told.
-pub(super) fn patience(it: &Handoff, now: Now) -> Option<Duration> {
-    it.index.checkout.as_ref()?.busy_left(PATIENCE, now)
+pub(super) fn patience(handoff: &Handoff, now: Now) -> Option<Duration> {
+    handoff.index.checkout.as_ref()?.busy_left(PATIENCE, now)
 }
 
 /// One message when it lasts, one resolution when it is over.
-pub(super) fn look(it: &Handoff, now: Now) -> Option<Decision> {
-    let memory = &it.index.memory;
+pub(super) fn look(handoff: &Handoff, now: Now) -> Option<Decision> {
+    let memory = &handoff.index.memory;
     let waits = memory.turn.as_ref().is_some_and(|turn| turn.run.is_none());
-    match (in_the_way(it).filter(|_| waits), &memory.away) {
-        (Some(busy), None) if patience(it, now).is_none() => Some(tell(it, busy)),
+    match (in_the_way(handoff).filter(|_| waits), &memory.away) {
+        (Some(busy), None) if patience(handoff, now).is_none() => Some(tell(handoff, busy)),
         (None, Some(cause)) => {
-            let mut decision = it.builder();
+            let mut decision = handoff.builder();
             decision.remember(Memo::Away(None));
             decision.remember(Memo::Epoch(Some(memory.epoch + 1)));
             let how = "nothing is in the way any more".to_owned();
@@ -41,7 +41,7 @@ pub(super) fn look(it: &Handoff, now: Now) -> Option<Decision> {
     }
 }
 
-fn tell(it: &Handoff, busy: Busy) -> Decision {
+fn tell(handoff: &Handoff, busy: Busy) -> Decision {
     let why = busy.words();
     let mut reason = Reason::new("HO-11", why, format!("no agent can start: {why}"));
     let (what, resolve) = match busy {
@@ -59,8 +59,8 @@ fn tell(it: &Handoff, busy: Busy) -> Decision {
     (reason.what, reason.resolve) = (what.to_owned(), resolve.to_owned());
     reason.did = "The workflow waits, and goes on by itself when nothing is in the way.".to_owned();
     reason.wont = "We remove nothing of git's that may be yours.".to_owned();
-    let mut decision = it.builder();
-    decision.remember(Memo::Away(Some(hold::cause(it, reason.rule, &reason.subject))));
-    hold::tell(it, &mut decision, Severity::Warning, reason);
+    let mut decision = handoff.builder();
+    decision.remember(Memo::Away(Some(hold::cause(handoff, reason.rule, &reason.subject))));
+    hold::tell(handoff, &mut decision, Severity::Warning, reason);
     decision.finish()
 }

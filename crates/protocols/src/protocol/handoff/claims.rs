@@ -12,23 +12,23 @@ use crate::model::{
 use std::collections::BTreeMap;
 
 /// What changed since the turn began. A file that somebody else has locked is a finding (HO-05).
-pub(super) fn look(it: &Handoff, turn: &Turn, ended: &Ended, now: Now) -> Decision {
+pub(super) fn look(handoff: &Handoff, turn: &Turn, ended: &Ended, now: Now) -> Decision {
     const LABEL: &str = "handoff-end";
-    let mut decision = it.builder();
+    let mut decision = handoff.builder();
     let mut left = Left { changed: Vec::new(), branch: None, head: None, checked: BTreeMap::new() };
     if let Some(start) = &turn.start {
-        let Some((key, fact)) = answer(it, LABEL) else {
-            return ask_snapshot(it, LABEL, Some(start.tree.clone()));
+        let Some((key, fact)) = answer(handoff, LABEL) else {
+            return ask_snapshot(handoff, LABEL, Some(start.tree.clone()));
         };
-        let Fact::Snapshot(snapshot) = fact else { return cannot_look(it, fact) };
+        let Fact::Snapshot(snapshot) = fact else { return cannot_look(handoff, fact) };
         decision.used(key.clone(), fact.clone());
         left = what_is_left(snapshot);
-        for (path, holder) in around_the_lock(it, turn.who, &left, now) {
+        for (path, holder) in around_the_lock(handoff, turn.who, &left, now) {
             let summary = format!("`{}` changed `{path}`, which {holder}", turn.who.word());
             let mut reason = Reason::new("HO-05", path.as_str(), summary);
             reason.did = "It is noted; the work stays as it is.".to_owned();
             reason.wont = "We undo nothing that an agent wrote.".to_owned();
-            hold::tell(it, &mut decision, Severity::Warning, reason);
+            hold::tell(handoff, &mut decision, Severity::Warning, reason);
         }
     }
     let ended = Ended { left: Some(left), ..ended.clone() };
@@ -45,9 +45,9 @@ fn what_is_left(snapshot: &Snapshot) -> Left {
     }
 }
 
-fn around_the_lock(it: &Handoff, who: Who, left: &Left, now: Now) -> Vec<(RelPath, String)> {
+fn around_the_lock(handoff: &Handoff, who: Who, left: &Left, now: Now) -> Vec<(RelPath, String)> {
     let locked = |path: &RelPath| {
-        let lock = it.index.memory.locks.get(path.as_str())?;
+        let lock = handoff.index.memory.locks.get(path.as_str())?;
         let foreign = lock.agent != who.word() && !lock.is_expired(now.wall);
         foreign.then(|| (path.clone(), format!("is {}", lock.sentence())))
     };
@@ -57,29 +57,29 @@ fn around_the_lock(it: &Handoff, who: Who, left: &Left, now: Now) -> Vec<(RelPat
 /// The agents of this protocol commit by themselves: a commit that a message names must be there and new, and a spec must be
 /// there. `None`: everything is checked.
 pub(super) fn check(
-    it: &Handoff,
+    handoff: &Handoff,
     turn: &Turn,
     ended: &Ended,
     left: &Left,
     mine: &BTreeMap<String, Message>,
 ) -> Option<Decision> {
     let start = turn.start.as_ref()?;
-    let commits: Vec<&str> = mine.values().flat_map(|it| it.payload.commits()).collect();
+    let commits: Vec<&str> = mine.values().flat_map(|handoff| handoff.payload.commits()).collect();
     let open: Vec<&str> =
-        commits.into_iter().filter(|it| !left.checked.contains_key(*it)).collect();
+        commits.into_iter().filter(|handoff| !left.checked.contains_key(*handoff)).collect();
     if !open.is_empty() {
-        return Some(check_commits(it, turn, ended, left, start, &open));
+        return Some(check_commits(handoff, turn, ended, left, start, &open));
     }
     let mut tasks = mine.values().filter_map(|message| message.payload.task());
     let spec = tasks.find(|spec| !left.checked.contains_key(*spec))?.to_owned();
     let path = RelPath::new(spec.as_str()).expect("BUG: a spec was judged to be a path");
-    let found = match it.index.in_flight.answers().last() {
+    let found = match handoff.index.in_flight.answers().last() {
         Some((_, Query::Digest { path: asked }, Fact::Digest(found))) if *asked == path => found,
-        Some((_, Query::Digest { .. }, fact)) => return Some(cannot_look(it, fact)),
-        _ => return Some(ask(it, Query::Digest { path })),
+        Some((_, Query::Digest { .. }, fact)) => return Some(cannot_look(handoff, fact)),
+        _ => return Some(ask(handoff, Query::Digest { path })),
     };
     let wrong = found.is_none().then(|| format!("there is no spec at `{spec}`"));
-    Some(checked(it, turn, ended, left, [(spec, wrong)]))
+    Some(checked(handoff, turn, ended, left, [(spec, wrong)]))
 }
 
 /// SPEC GAP: `commit` is any text, and the spec's own `abc123` is shorter than any id that git prints. Seven digits and more
@@ -89,22 +89,22 @@ fn is_commit_id(named: &str) -> bool {
 }
 
 fn check_commits(
-    it: &Handoff,
+    handoff: &Handoff,
     turn: &Turn,
     ended: &Ended,
     left: &Left,
     start: &Start,
     open: &[&str],
 ) -> Decision {
-    let new: Vec<CommitId> = match (&left.head, it.index.in_flight.answers().last()) {
+    let new: Vec<CommitId> = match (&left.head, handoff.index.in_flight.answers().last()) {
         (Some(head), _) if Some(head) == start.head.as_ref() => Vec::new(),
         (None, _) => Vec::new(),
         (Some(_), Some((_, Query::Range { .. }, Fact::Commits(commits)))) => {
             commits.iter().map(|commit| commit.id.clone()).collect()
         }
-        (Some(_), Some((_, Query::Range { .. }, fact))) => return cannot_look(it, fact),
+        (Some(_), Some((_, Query::Range { .. }, fact))) => return cannot_look(handoff, fact),
         (Some(head), _) => {
-            return ask(it, Query::Range { from: start.head.clone(), to: head.clone() });
+            return ask(handoff, Query::Range { from: start.head.clone(), to: head.clone() });
         }
     };
     let wrong = |named: &&str| {
@@ -120,24 +120,24 @@ fn check_commits(
         };
         ((*named).to_owned(), (!found).then_some(words))
     };
-    checked(it, turn, ended, left, open.iter().map(wrong))
+    checked(handoff, turn, ended, left, open.iter().map(wrong))
 }
 
-fn ask(it: &Handoff, query: Query) -> Decision {
-    let mut decision = it.builder();
+fn ask(handoff: &Handoff, query: Query) -> Decision {
+    let mut decision = handoff.builder();
     decision.effect(Effect::Ask { query });
     decision.finish()
 }
 
 fn checked(
-    it: &Handoff,
+    handoff: &Handoff,
     turn: &Turn,
     ended: &Ended,
     left: &Left,
     more: impl IntoIterator<Item = (String, Option<String>)>,
 ) -> Decision {
-    let mut decision = it.builder();
-    if let Some((key, _, fact)) = it.index.in_flight.answers().last() {
+    let mut decision = handoff.builder();
+    if let Some((key, _, fact)) = handoff.index.in_flight.answers().last() {
         decision.used(key.clone(), fact.clone());
     }
     let mut left = left.clone();

@@ -6,13 +6,13 @@ use super::memory::{Hold, Subject, Turn, WayOut, Workflow};
 use super::{away, state};
 use crate::model::{Condition, LiveRun, Moment, Now, TreeRef, Work, clock_time};
 
-pub(super) fn condition(it: &Handoff, now: Now) -> Condition {
-    let memory = &it.index.memory;
+pub(super) fn condition(handoff: &Handoff, now: Now) -> Condition {
+    let memory = &handoff.index.memory;
     if let Some(hold) = memory.holds.first() {
-        return held(it, hold);
+        return held(handoff, hold);
     }
-    match (&memory.workflow, it.index.in_flight.blocking()) {
-        (Some(workflow), _) if workflow.ended.is_none() => under_way(it, workflow, now),
+    match (&memory.workflow, handoff.index.in_flight.blocking()) {
+        (Some(workflow), _) if workflow.ended.is_none() => under_way(handoff, workflow, now),
         (_, Some(effect)) => Condition::doing(effect),
         (Some(workflow), None) if workflow.approved => {
             Condition::done(format!("the {} is approved and complete", workflow.flow.word()))
@@ -20,23 +20,23 @@ pub(super) fn condition(it: &Handoff, now: Now) -> Condition {
         (Some(workflow), None) => {
             Condition::done(format!("the {} was cancelled", workflow.flow.word()))
         }
-        (None, None) => without_workflow(it),
+        (None, None) => without_workflow(handoff),
     }
 }
 
-fn held(it: &Handoff, hold: &Hold) -> Condition {
+fn held(handoff: &Handoff, hold: &Hold) -> Condition {
     let resolve = match hold.way_out {
         WayOut::Resume => "agency resume".to_owned(),
         WayOut::Adopt => "agency adopt".to_owned(),
         WayOut::AdoptState => "agency handoff adopt".to_owned(),
         WayOut::Trust => "agency trust".to_owned(),
-        WayOut::Answer => format!("agency answer {} TEXT", hold.cause.id(&it.place.repo)),
+        WayOut::Answer => format!("agency answer {} TEXT", hold.cause.id(&handoff.place.repo)),
     };
     Condition::held(&hold.summary, resolve)
 }
 
-fn without_workflow(it: &Handoff) -> Condition {
-    match &it.index.state {
+fn without_workflow(handoff: &Handoff) -> Condition {
+    match &handoff.index.state {
         Some(StateSeen::Bad(foreign)) => {
             Condition::frozen(state::other_format(&foreign.problems), "agency handoff adopt")
         }
@@ -46,8 +46,8 @@ fn without_workflow(it: &Handoff) -> Condition {
     }
 }
 
-fn under_way(it: &Handoff, workflow: &Workflow, now: Now) -> Condition {
-    let memory = &it.index.memory;
+fn under_way(handoff: &Handoff, workflow: &Workflow, now: Now) -> Condition {
+    let memory = &handoff.index.memory;
     if let Some((turn, running)) = memory.running() {
         return Condition::Working(Work::Run(LiveRun {
             run: running.run.clone(),
@@ -58,21 +58,21 @@ fn under_way(it: &Handoff, workflow: &Workflow, now: Now) -> Condition {
             others: 0,
         }));
     }
-    if let Some(effect) = it.index.in_flight.blocking() {
+    if let Some(effect) = handoff.index.in_flight.blocking() {
         return Condition::doing(effect);
     }
-    if let Some(reason) = outside(it) {
+    if let Some(reason) = outside(handoff) {
         return Condition::waits_for(reason);
     }
     match &memory.turn {
-        Some(turn) => of_turn(it, workflow, turn, now),
-        None => between_turns(it, workflow, now),
+        Some(turn) => of_turn(handoff, workflow, turn, now),
+        None => between_turns(handoff, workflow, now),
     }
 }
 
-fn of_turn(it: &Handoff, workflow: &Workflow, turn: &Turn, now: Now) -> Condition {
+fn of_turn(handoff: &Handoff, workflow: &Workflow, turn: &Turn, now: Now) -> Condition {
     let who = turn.who.word();
-    if it.index.in_flight.is_leasing(&TreeRef::Main) {
+    if handoff.index.in_flight.is_leasing(&TreeRef::Main) {
         return Condition::starts(who, task(workflow, turn));
     }
     match turn.tries.pause(now) {
@@ -86,8 +86,8 @@ fn of_turn(it: &Handoff, workflow: &Workflow, turn: &Turn, now: Now) -> Conditio
 }
 
 /// Nobody has a handoff at the moment: a person has accepted one, or a file is not where it should be.
-fn between_turns(it: &Handoff, workflow: &Workflow, now: Now) -> Condition {
-    let memory = &it.index.memory;
+fn between_turns(handoff: &Handoff, workflow: &Workflow, now: Now) -> Condition {
+    let memory = &handoff.index.memory;
     let soon = memory.suspects.values().filter(|at| at.left(now).is_some());
     let first = |moments: &mut dyn Iterator<Item = Moment>| moments.min_by_key(Moment::wall);
     if let Some(at) = first(&mut soon.copied()) {
@@ -106,10 +106,10 @@ fn between_turns(it: &Handoff, workflow: &Workflow, now: Now) -> Condition {
 }
 
 /// What we wait for and cannot do ourselves.
-pub(super) fn outside(it: &Handoff) -> Option<String> {
-    let memory = &it.index.memory;
+pub(super) fn outside(handoff: &Handoff) -> Option<String> {
+    let memory = &handoff.index.memory;
     memory.under_way()?;
-    let busy = away::in_the_way(it).filter(|_| memory.running().is_none())?;
+    let busy = away::in_the_way(handoff).filter(|_| memory.running().is_none())?;
     Some(busy.words().to_owned())
 }
 

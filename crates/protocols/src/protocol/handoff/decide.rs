@@ -9,13 +9,13 @@ use super::{
 };
 use crate::model::{Deadline, Decision, Effect, FailureKind, Moment, Now};
 
-pub(super) fn decide(it: &Handoff, now: Now) -> Decision {
-    if it.index.in_flight.blocking().is_some() {
+pub(super) fn decide(handoff: &Handoff, now: Now) -> Decision {
+    if handoff.index.in_flight.blocking().is_some() {
         return Decision::default();
     }
-    let decision = duties(it, now);
+    let decision = duties(handoff, now);
     if decision.is_quiet() {
-        Decision { next_deadline: deadline(it, now), ..decision }
+        Decision { next_deadline: deadline(handoff, now), ..decision }
     } else {
         decision
     }
@@ -24,7 +24,7 @@ pub(super) fn decide(it: &Handoff, now: Now) -> Decision {
 type Duty = fn(&Handoff, Now) -> Option<Decision>;
 
 /// The first duty that has something to do is the decision.
-fn duties(it: &Handoff, now: Now) -> Decision {
+fn duties(handoff: &Handoff, now: Now) -> Decision {
     let duties: [Duty; 7] = [
         command::answer,
         failed,
@@ -35,28 +35,30 @@ fn duties(it: &Handoff, now: Now) -> Decision {
         turn::give_back,
         on_the_move,
     ];
-    duties.iter().find_map(|duty| duty(it, now)).unwrap_or_default()
+    duties.iter().find_map(|duty| duty(handoff, now)).unwrap_or_default()
 }
 
 /// What is judged as long as the repository is known, held or not.
-pub(super) fn as_the_arbiter(it: &Handoff, now: Now) -> Option<Decision> {
-    if !it.index.memory.known {
+pub(super) fn as_the_arbiter(handoff: &Handoff, now: Now) -> Option<Decision> {
+    if !handoff.index.memory.known {
         return None;
     }
     // A message that begins a workflow would be written into another tool's state.
-    if matches!(it.index.state, Some(StateSeen::Bad(_))) && it.index.memory.under_way().is_none() {
-        return upkeep::state(it, now);
+    if matches!(handoff.index.state, Some(StateSeen::Bad(_)))
+        && handoff.index.memory.under_way().is_none()
+    {
+        return upkeep::state(handoff, now);
     }
     let duties: [Duty; 3] = [upkeep::state, noting::refuse_odd, noting::messages];
-    duties.iter().find_map(|duty| duty(it, now))
+    duties.iter().find_map(|duty| duty(handoff, now))
 }
 
 /// What only happens while the workflow is free to move.
-fn on_the_move(it: &Handoff, now: Now) -> Option<Decision> {
-    let memory = &it.index.memory;
+fn on_the_move(handoff: &Handoff, now: Now) -> Option<Decision> {
+    let memory = &handoff.index.memory;
     // A question of the agent's own does not keep its run from being judged.
     if memory.holds.iter().all(|hold| hold.way_out == WayOut::Answer)
-        && let Some(decision) = ending::end_of_run(it, now)
+        && let Some(decision) = ending::end_of_run(handoff, now)
     {
         return Some(decision);
     }
@@ -65,27 +67,27 @@ fn on_the_move(it: &Handoff, now: Now) -> Option<Decision> {
     }
     let duties: [Duty; 5] =
         [ending::conclude, ending::stranded, ending::forgotten, away::look, turn::begin];
-    duties.iter().find_map(|duty| duty(it, now))
+    duties.iter().find_map(|duty| duty(handoff, now))
 }
 
 /// DM-13: a workflow without our journal. It may be a clone, or another box's; the owner must say.
-fn unknown(it: &Handoff, now: Now) -> Option<Decision> {
-    if it.index.memory.known {
+fn unknown(handoff: &Handoff, now: Now) -> Option<Decision> {
+    if handoff.index.memory.known {
         return None;
     }
-    let by_state = match it.index.state.as_ref()? {
-        StateSeen::Bad(_) => return upkeep::state(it, now),
+    let by_state = match handoff.index.state.as_ref()? {
+        StateSeen::Bad(_) => return upkeep::state(handoff, now),
         StateSeen::Good(state) => state.workflow().is_some(),
         StateSeen::Absent => false,
     };
-    if it.index.memory.holds.iter().any(|hold| hold.way_out == WayOut::AdoptState) {
-        return upkeep::state(it, now);
+    if handoff.index.memory.holds.iter().any(|hold| hold.way_out == WayOut::AdoptState) {
+        return upkeep::state(handoff, now);
     }
-    if it.index.memory.is_held() || !(by_state || it.index.has_waiting_messages()) {
+    if handoff.index.memory.is_held() || !(by_state || handoff.index.has_waiting_messages()) {
         return None;
     }
-    if is_a_beginning(it) {
-        let mut decision = it.builder();
+    if is_a_beginning(handoff) {
+        let mut decision = handoff.builder();
         decision.remember(Memo::Known(Some(true)));
         return Some(decision.finish());
     }
@@ -98,44 +100,44 @@ fn unknown(it: &Handoff, now: Now) -> Option<Decision> {
         super::HANDOFFS
     );
     // A message that would be refused after `adopt` is told now (HO-15).
-    let problems = it.index.odd.values().flat_map(|odd| &odd.problems);
+    let problems = handoff.index.odd.values().flat_map(|odd| &odd.problems);
     reason.evidence = problems.take(5).map(ToString::to_string).collect();
     reason.way_out = WayOut::Adopt;
-    let mut decision = it.builder();
-    hold::hold(it, &mut decision, reason);
+    let mut decision = handoff.builder();
+    hold::hold(handoff, &mut decision, reason);
     Some(decision.finish())
 }
 
 /// HO-14: a message waits, and neither the state nor a folder shows earlier work. It begins a workflow and makes the state file.
-fn is_a_beginning(it: &Handoff) -> bool {
-    if matches!(&it.index.state, Some(StateSeen::Good(state)) if state.shows_work()) {
+fn is_a_beginning(handoff: &Handoff) -> bool {
+    if matches!(&handoff.index.state, Some(StateSeen::Good(state)) if state.shows_work()) {
         return false;
     }
-    let mut copies = it.index.messages.values().flat_map(|copies| copies.values()).peekable();
+    let mut copies = handoff.index.messages.values().flat_map(|copies| copies.values()).peekable();
     copies.peek().is_some()
-        && it.index.history.is_empty()
+        && handoff.index.history.is_empty()
         && copies.all(|seen| seen.folder == Folder::Pending)
 }
 
 /// An effect of ours failed. What has its own way back is left to it; the rest waits for the owner.
-fn failed(it: &Handoff, now: Now) -> Option<Decision> {
-    let (effect, failure) = it.index.in_flight.failed()?;
+fn failed(handoff: &Handoff, now: Now) -> Option<Decision> {
+    let (effect, failure) = handoff.index.in_flight.failed()?;
     if let Effect::Move { from, to, bytes, seen } = effect
         && failure.kind == FailureKind::Moved
     {
-        return Some(moves::not_moved(it, &NotMoved { from, to, bytes, seen }, now));
+        return Some(moves::not_moved(handoff, &NotMoved { from, to, bytes, seen }, now));
     }
     if let Effect::Spawn(spawn) = effect {
-        return failure::spawn_failed(it, spawn, failure, now);
+        return failure::spawn_failed(handoff, spawn, failure, now);
     }
-    let mut decision = it.builder();
-    hold::hold(it, &mut decision, hold::broken(effect, failure));
+    let mut decision = handoff.builder();
+    hold::hold(handoff, &mut decision, hold::broken(effect, failure));
     Some(decision.finish())
 }
 
 /// The next moment at which time alone changes the answer.
-fn deadline(it: &Handoff, now: Now) -> Option<Deadline> {
-    let memory = &it.index.memory;
+fn deadline(handoff: &Handoff, now: Now) -> Option<Deadline> {
+    let memory = &handoff.index.memory;
     let at = |moment: &Moment, why| {
         moment.left(now).map(|left| Deadline { at: now.ticks.after(left), why })
     };
@@ -144,9 +146,9 @@ fn deadline(it: &Handoff, now: Now) -> Option<Deadline> {
     let suspect = Deadline::earlier(suspect, lent.min().filter(|_| memory.under_way().is_some()));
     let turn = memory.turn.as_ref().filter(|turn| turn.run.is_none() && !memory.is_held());
     let retry = turn.and_then(|turn| turn.tries.deadline(now));
-    let away = turn.and(away::patience(it, now)).filter(|_| memory.away.is_none());
+    let away = turn.and(away::patience(handoff, now)).filter(|_| memory.away.is_none());
     let away = away.map(|left| Deadline { at: now.ticks.after(left), why: "in the way" });
-    let outside = condition::outside(it).filter(|_| !memory.is_held());
+    let outside = condition::outside(handoff).filter(|_| !memory.is_held());
     let away = Deadline::earlier(away, outside.map(|_| Deadline::patrol(now)));
     Deadline::earlier(suspect, Deadline::earlier(retry, away))
 }

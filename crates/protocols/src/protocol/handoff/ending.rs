@@ -25,37 +25,37 @@ enum Verdict {
     Wrong(Vec<String>),
 }
 
-pub(super) fn end_of_run(it: &Handoff, now: Now) -> Option<Decision> {
-    let workflow = it.index.memory.under_way()?;
-    let turn = it.index.memory.turn.as_ref()?;
+pub(super) fn end_of_run(handoff: &Handoff, now: Now) -> Option<Decision> {
+    let workflow = handoff.index.memory.under_way()?;
+    let turn = handoff.index.memory.turn.as_ref()?;
     let ended = turn.ended.as_ref()?;
-    let Some(left) = &ended.left else { return Some(claims::look(it, turn, ended, now)) };
-    let mine = left_by(it, ended);
-    if let Some(decision) = claims::check(it, turn, ended, left, &mine) {
+    let Some(left) = &ended.left else { return Some(claims::look(handoff, turn, ended, now)) };
+    let mine = left_by(handoff, ended);
+    if let Some(decision) = claims::check(handoff, turn, ended, left, &mine) {
         return Some(decision);
     }
-    Some(match judge(it, turn, left, &mine) {
-        Verdict::Done(row) => finish(it, workflow, turn, ended, &mine, Some(row), now),
-        Verdict::Noted => finish(it, workflow, turn, ended, &mine, None, now),
-        Verdict::Asks(id) => wait_for_answer(it, turn, Some(id), now),
-        Verdict::Answered => wait_for_answer(it, turn, None, now),
-        Verdict::Rejected => rejected(it, turn, &mine, now),
-        Verdict::Wrong(words) => failure::try_again(it, turn, ended, &mine, words, now),
+    Some(match judge(handoff, turn, left, &mine) {
+        Verdict::Done(row) => finish(handoff, workflow, turn, ended, &mine, Some(row), now),
+        Verdict::Noted => finish(handoff, workflow, turn, ended, &mine, None, now),
+        Verdict::Asks(id) => wait_for_answer(handoff, turn, Some(id), now),
+        Verdict::Answered => wait_for_answer(handoff, turn, None, now),
+        Verdict::Rejected => rejected(handoff, turn, &mine, now),
+        Verdict::Wrong(words) => failure::try_again(handoff, turn, ended, &mine, words, now),
     })
 }
 
 /// The messages that a run left, by their ids.
-fn left_by(it: &Handoff, ended: &Ended) -> BTreeMap<String, Message> {
-    let open = it.index.memory.open.iter();
+fn left_by(handoff: &Handoff, ended: &Ended) -> BTreeMap<String, Message> {
+    let open = handoff.index.memory.open.iter();
     let mine = open.filter(|(_, known)| known.by.as_ref() == Some(&ended.run));
     mine.map(|(id, known)| (id.clone(), known.message())).collect()
 }
 
 /// The result table, against what the run left.
-fn judge(it: &Handoff, turn: &Turn, left: &Left, mine: &BTreeMap<String, Message>) -> Verdict {
+fn judge(handoff: &Handoff, turn: &Turn, left: &Left, mine: &BTreeMap<String, Message>) -> Verdict {
     let subject = match &turn.subject {
         Subject::Plan => None,
-        Subject::Message(id) => it.index.memory.open.get(id),
+        Subject::Message(id) => handoff.index.memory.open.get(id),
     };
     if subject.is_some_and(|known| known.folder == Folder::Rejected) {
         return Verdict::Rejected;
@@ -74,12 +74,12 @@ fn judge(it: &Handoff, turn: &Turn, left: &Left, mine: &BTreeMap<String, Message
         wrong.push(format!("a completion without `payload.status`; write {}", words.join("|")));
     }
     let implied = handed.first().and_then(|kind| table::implied_result(turn.who, *kind));
-    match (said.first().copied().or(implied), asks(it, mine)) {
+    match (said.first().copied().or(implied), asks(handoff, mine)) {
         _ if !wrong.is_empty() => Verdict::Wrong(wrong),
         (Some(_), _) if is_answer && handed.is_empty() => Verdict::Noted,
         (Some(row), _) => Verdict::Done(row),
         (None, Some(id)) => Verdict::Asks(id),
-        (None, None) if has_new_answer(it, turn) => Verdict::Answered,
+        (None, None) if has_new_answer(handoff, turn) => Verdict::Answered,
         (None, None) => Verdict::Wrong(Vec::new()),
     }
 }
@@ -88,8 +88,8 @@ fn is_completion(message: &Message) -> bool {
     message.kind == Kind::Completion
 }
 
-fn has_new_answer(it: &Handoff, turn: &Turn) -> bool {
-    let open = |id: &String| it.index.memory.open.get(id);
+fn has_new_answer(handoff: &Handoff, turn: &Turn) -> bool {
+    let open = |id: &String| handoff.index.memory.open.get(id);
     turn.answers.iter().filter_map(open).any(|known| known.folder == Folder::Pending)
 }
 
@@ -111,17 +111,19 @@ fn mismatch(row: &ResultRow, handed: &[Kind], is_answer: bool) -> Option<String>
 }
 
 /// The question that blocks the agent, if it left one that is not answered yet.
-fn asks(it: &Handoff, mine: &BTreeMap<String, Message>) -> Option<String> {
-    let asked = mine.keys().find(|id| it.index.memory.asked.get(*id).is_some_and(|it| it.blocking));
+fn asks(handoff: &Handoff, mine: &BTreeMap<String, Message>) -> Option<String> {
+    let asked = mine
+        .keys()
+        .find(|id| handoff.index.memory.asked.get(*id).is_some_and(|handoff| handoff.blocking));
     asked.cloned()
 }
 
 /// With `None` the answer is there: it only has to be accepted.
-fn wait_for_answer(it: &Handoff, turn: &Turn, id: Option<String>, now: Now) -> Decision {
-    let mut decision = it.builder();
+fn wait_for_answer(handoff: &Handoff, turn: &Turn, id: Option<String>, now: Now) -> Decision {
+    let mut decision = handoff.builder();
     let ready = id.is_some();
     let shown = AgentStatus::Waiting;
-    upkeep::show_agent(it, &mut decision, turn.who, shown, now);
+    upkeep::show_agent(handoff, &mut decision, turn.who, shown, now);
     let next = Turn { ended: None, waits_for: id, ready, shown, ..turn.clone() };
     decision.remember(Memo::turn(next));
     decision.effect(Effect::Release { tree: TreeRef::Main });
@@ -129,25 +131,30 @@ fn wait_for_answer(it: &Handoff, turn: &Turn, id: Option<String>, now: Now) -> D
 }
 
 /// HO-02: the recipient does not take it. The orchestrator is the arbiter, and asks.
-fn rejected(it: &Handoff, turn: &Turn, mine: &BTreeMap<String, Message>, now: Now) -> Decision {
-    let mut decision = it.builder();
+fn rejected(
+    handoff: &Handoff,
+    turn: &Turn,
+    mine: &BTreeMap<String, Message>,
+    now: Now,
+) -> Decision {
+    let mut decision = handoff.builder();
     // What it left beside its refusal would wait for nobody.
-    withdraw(it, &mut decision, mine, "its run rejected the handoff");
-    leave(it, &mut decision, now);
+    withdraw(handoff, &mut decision, mine, "its run rejected the handoff");
+    leave(handoff, &mut decision, now);
     let id = turn.messages().next().map_or("", String::as_str);
-    if it.index.memory.open.contains_key(id) {
+    if handoff.index.memory.open.contains_key(id) {
         close(&mut decision, id, "rejected by its recipient");
     }
     let summary = format!("`{}` rejected the handoff `{id}`", turn.who.word());
     let mut reason = Reason::new("HO-02", id, summary);
     reason.evidence = turn.ended.iter().map(|ended| clip(&ended.tail, 400)).collect();
     reason.wont = "We send no other one by ourselves; `agency handoff send` does.".to_owned();
-    hold::hold(it, &mut decision, reason);
+    hold::hold(handoff, &mut decision, reason);
     decision.finish()
 }
 
 fn finish(
-    it: &Handoff,
+    handoff: &Handoff,
     workflow: &Workflow,
     turn: &Turn,
     ended: &Ended,
@@ -155,18 +162,18 @@ fn finish(
     row: Option<&'static ResultRow>,
     now: Now,
 ) -> Decision {
-    let mut decision = it.builder();
+    let mut decision = handoff.builder();
     if let Some(row) = row {
         decision.row(RowId::new(row.id));
     }
     let completions = mine.iter().filter(|(_, message)| message.kind == Kind::Completion);
     for id in turn.messages().chain(completions.map(|(id, _)| id)) {
-        if let Some(known) = it.index.memory.open.get(id) {
+        if let Some(known) = handoff.index.memory.open.get(id) {
             take_in(&mut decision, id, known, "completed");
         }
     }
     let workflow = moved_on(workflow, turn, mine, row);
-    let fields = upkeep::wanted(&workflow, None, it.index.memory.last_handoff.as_deref());
+    let fields = upkeep::wanted(&workflow, None, handoff.index.memory.last_handoff.as_deref());
     upkeep::amend(
         &mut decision,
         fields,
@@ -175,7 +182,7 @@ fn finish(
     let seconds = (ended.at - ended.since).num_seconds().max(0).to_string();
     let said = row.map_or("noted", |row| row.said.word());
     let more = [("run", ended.run.as_str()), ("result", said), ("seconds", seconds.as_str())];
-    it.log(&mut decision, "agent_completed", Some(turn.who), &more);
+    handoff.log(&mut decision, "agent_completed", Some(turn.who), &more);
     decision.effect(Effect::Release { tree: TreeRef::Main });
     decision.remember(Memo::Workflow(Some(workflow)));
     decision.remember(Memo::Turn(None));
@@ -211,21 +218,21 @@ fn moved_on(
 }
 
 /// Nothing is left to be worked on.
-fn is_idle(it: &Handoff) -> bool {
-    let memory = &it.index.memory;
+fn is_idle(handoff: &Handoff) -> bool {
+    let memory = &handoff.index.memory;
     let mut open = memory.open.iter();
     memory.turn.is_none() && open.all(|(id, _)| memory.asked.contains_key(id))
 }
 
 /// HO-13: approved, and nothing is open any more.
-pub(super) fn conclude(it: &Handoff, now: Now) -> Option<Decision> {
-    let memory = &it.index.memory;
+pub(super) fn conclude(handoff: &Handoff, now: Now) -> Option<Decision> {
+    let memory = &handoff.index.memory;
     let workflow = memory.under_way().filter(|workflow| workflow.approved)?;
-    if !is_idle(it) {
+    if !is_idle(handoff) {
         return None;
     }
     let ended = Workflow { ended: Some(now.wall), ..workflow.clone() };
-    let mut decision = it.builder();
+    let mut decision = handoff.builder();
     upkeep::amend(&mut decision, upkeep::wanted(&ended, None, memory.last_handoff.as_deref()), []);
     let summary = format!(
         "the {} is approved and complete, in iteration {}",
@@ -235,15 +242,19 @@ pub(super) fn conclude(it: &Handoff, now: Now) -> Option<Decision> {
     let mut reason = Reason::new("HO-13", workflow.id.as_str(), summary);
     reason.did = "Every message is in completed/; no agent is started any more.".to_owned();
     reason.wont = "We begin nothing new by ourselves; `agency handoff start` does.".to_owned();
-    hold::tell(it, &mut decision, Severity::Notice, reason);
+    hold::tell(handoff, &mut decision, Severity::Notice, reason);
     decision.remember(Memo::Workflow(Some(ended)));
     Some(decision.finish())
 }
 
 /// HO-11: not approved, and nobody has anything to do: a handoff is missing.
-pub(super) fn stranded(it: &Handoff, _: Now) -> Option<Decision> {
-    let workflow = it.index.memory.under_way()?;
-    if !workflow.planned || workflow.approved || !is_idle(it) || !it.index.dirty.is_empty() {
+pub(super) fn stranded(handoff: &Handoff, _: Now) -> Option<Decision> {
+    let workflow = handoff.index.memory.under_way()?;
+    if !workflow.planned
+        || workflow.approved
+        || !is_idle(handoff)
+        || !handoff.index.dirty.is_empty()
+    {
         return None;
     }
     let summary = "the workflow is not approved and has no open handoff".to_owned();
@@ -251,41 +262,41 @@ pub(super) fn stranded(it: &Handoff, _: Now) -> Option<Decision> {
     reason.wont =
         "We invent no handoff; send one with `agency handoff send`, then resume, or `agency handoff cancel`."
             .to_owned();
-    let mut decision = it.builder();
-    hold::hold(it, &mut decision, reason);
+    let mut decision = handoff.builder();
+    hold::hold(handoff, &mut decision, reason);
     Some(decision.finish())
 }
 
 /// Handoffs that somebody accepted by hand a long time ago.
-pub(super) fn left_lying(it: &Handoff, now: Now) -> impl Iterator<Item = (&String, &Known)> {
+pub(super) fn left_lying(handoff: &Handoff, now: Now) -> impl Iterator<Item = (&String, &Known)> {
     let late = move |known: &Known| known.by_hand.is_some_and(|until| until.left(now).is_none());
-    let open = it.index.memory.open.iter();
+    let open = handoff.index.memory.open.iter();
     open.filter(move |(_, known)| known.folder == Folder::Accepted && late(known))
 }
 
 /// HO-11: accepted by hand, and nothing came of it.
-pub(super) fn forgotten(it: &Handoff, now: Now) -> Option<Decision> {
-    let (id, known) = left_lying(it, now).next()?;
+pub(super) fn forgotten(handoff: &Handoff, now: Now) -> Option<Decision> {
+    let (id, known) = left_lying(handoff, now).next()?;
     let to = known.to().word();
     let summary =
         format!("the handoff `{id}` to `{to}` was accepted by hand and nothing came of it");
     let mut reason = Reason::new("HO-11", id.as_str(), summary);
     reason.wont =
         format!("We take it from nobody; complete it, or resume: `{to}` is started then.");
-    let mut decision = it.builder();
-    hold::hold(it, &mut decision, reason);
+    let mut decision = handoff.builder();
+    hold::hold(handoff, &mut decision, reason);
     Some(decision.finish())
 }
 
 /// For a turn that goes nowhere: what it left is taken away, so that its next try begins with a clean table.
 pub(super) fn withdraw(
-    it: &Handoff,
+    handoff: &Handoff,
     decision: &mut Draft,
     mine: &BTreeMap<String, Message>,
     why: &str,
 ) {
     for (id, message) in mine.iter().filter(|(_, message)| message.kind != Kind::Escalation) {
-        let Some(known) = it.index.memory.open.get(id) else { continue };
+        let Some(known) = handoff.index.memory.open.get(id) else { continue };
         let (path, seen) = (known.path(), Some(known.digest.clone()));
         decision.effect(Effect::Take { path, seen, why: why.to_owned() });
         close(decision, &message.id, why);

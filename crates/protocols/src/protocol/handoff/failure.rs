@@ -14,18 +14,18 @@ use std::collections::BTreeMap;
 
 /// `words` say what is wrong with what it left; none: it left nothing.
 pub(super) fn try_again(
-    it: &Handoff,
+    handoff: &Handoff,
     turn: &Turn,
     ended: &Ended,
     mine: &BTreeMap<String, Message>,
     words: Vec<String>,
     now: Now,
 ) -> Decision {
-    let mut decision = it.builder();
+    let mut decision = handoff.builder();
     let mut next = Turn { ended: None, shown: AgentStatus::Waiting, ..turn.clone() };
-    upkeep::show_agent(it, &mut decision, turn.who, AgentStatus::Waiting, now);
+    upkeep::show_agent(handoff, &mut decision, turn.who, AgentStatus::Waiting, now);
     let mut reason = None;
-    let backoff = retries(it, turn).backoff;
+    let backoff = retries(handoff, turn).backoff;
     let runner = Runner { protocol: super::NAME, agent: turn.who.word(), backoff };
     match (fate(&ended.outcome, runner, turn.tries.outage(), now), &ended.outcome) {
         (Fate::Park(park), _) => {
@@ -36,11 +36,11 @@ pub(super) fn try_again(
         (Fate::Count, Outcome::Stopped { why }) => {
             reason = Some(failed("SU-03", ended, format!("`{}` was stopped: {why}", ended.run)));
         }
-        (Fate::Count, _) => reason = count(it, turn, ended, &words, &mut next, now),
+        (Fate::Count, _) => reason = count(handoff, turn, ended, &words, &mut next, now),
     }
     let why = words.first().map_or("its run left no result", String::as_str);
-    let refused = refused_in_this_try(it, turn);
-    ending::withdraw(it, &mut decision, mine, &clip(why, 200));
+    let refused = refused_in_this_try(handoff, turn);
+    ending::withdraw(handoff, &mut decision, mine, &clip(why, 200));
     let said = match (words.is_empty(), refused) {
         (true, Some(refused)) => refused,
         (true, None) => format!("it left no result; it {}", ended.outcome.sentence()),
@@ -49,53 +49,56 @@ pub(super) fn try_again(
     let failures = next.tries.failures().to_string();
     let more =
         [("run", ended.run.as_str()), ("error", said.as_str()), ("failures", failures.as_str())];
-    it.log(&mut decision, "error_occurred", Some(turn.who), &more);
-    let refused = it.index.memory.refused.iter().cloned().chain(words);
+    handoff.log(&mut decision, "error_occurred", Some(turn.who), &more);
+    let refused = handoff.index.memory.refused.iter().cloned().chain(words);
     decision.remember(Memo::Refused(Some(refused.collect::<Vec<_>>())));
     decision.remember(Memo::turn(next));
     if let Some(reason) = reason {
-        it.log(&mut decision, "escalation_triggered", Some(turn.who), &more[..1]);
-        hold::hold(it, &mut decision, reason);
+        handoff.log(&mut decision, "escalation_triggered", Some(turn.who), &more[..1]);
+        hold::hold(handoff, &mut decision, reason);
     }
     decision.finish()
 }
 
 /// How often its agent is tried again (spec 4, Retry Protocol: three tries), and the first pause.
-fn retries(it: &Handoff, turn: &Turn) -> Retries {
-    let tries = it.limits.tries.get(&Seat::new(turn.who.word()));
+fn retries(handoff: &Handoff, turn: &Turn) -> Retries {
+    let tries = handoff.limits.tries.get(&Seat::new(turn.who.word()));
     tries.map_or_else(Retries::default, |(max, backoff)| Retries { max: *max, backoff: *backoff })
 }
 
 /// A bounded number of tries, each later than the one before.
 fn count(
-    it: &Handoff,
+    handoff: &Handoff,
     turn: &Turn,
     ended: &Ended,
     words: &[String],
     next: &mut Turn,
     now: Now,
 ) -> Option<Reason> {
-    let why = |until: Moment| match refused_in_this_try(it, turn) {
+    let why = |until: Moment| match refused_in_this_try(handoff, turn) {
         Some(refused) => format!("{refused}; next try {}", clock_time(until.wall())),
         None => ended.outcome.pause(turn.who.word(), until, now.wall),
     };
-    let Verdict::Spent { tries } = next.tries.fail(retries(it, turn), &ended.run, now, why) else {
+    let Verdict::Spent { tries } = next.tries.fail(retries(handoff, turn), &ended.run, now, why)
+    else {
         return None;
     };
     let tries = counted(tries, "try");
     let last = words.first().map_or_else(|| ended.outcome.sentence(), Clone::clone);
-    let summary = match (refused_in_this_try(it, turn), words.is_empty()) {
+    let summary = match (refused_in_this_try(handoff, turn), words.is_empty()) {
         (Some(refused), true) => refused,
         _ => format!("`{}` left no result in {tries}; the last run: {last}", turn.who.word()),
     };
     let mut reason = failed("HO-06", ended, summary);
-    reason.evidence.extend(words.iter().chain(&it.index.memory.refused).map(|it| clip(it, 400)));
+    reason.evidence.extend(
+        words.iter().chain(&handoff.index.memory.refused).map(|handoff| clip(handoff, 400)),
+    );
     Some(reason)
 }
 
 /// HO-15: its messages were refused, so what it left is known: no "no result".
-fn refused_in_this_try(it: &Handoff, turn: &Turn) -> Option<String> {
-    turn.refusals.sentence(turn.who).filter(|_| !it.index.memory.refused.is_empty())
+fn refused_in_this_try(handoff: &Handoff, turn: &Turn) -> Option<String> {
+    turn.refusals.sentence(turn.who).filter(|_| !handoff.index.memory.refused.is_empty())
 }
 
 fn failed(rule: &'static str, ended: &Ended, summary: String) -> Reason {
@@ -106,12 +109,12 @@ fn failed(rule: &'static str, ended: &Ended, summary: String) -> Reason {
 
 /// The agent could not even be started: the same as a crash at once.
 pub(super) fn spawn_failed(
-    it: &Handoff,
+    handoff: &Handoff,
     spawn: &Spawn,
     failure: &Failure,
     now: Now,
 ) -> Option<Decision> {
-    let mut turn = it.index.memory.turn.clone()?;
+    let mut turn = handoff.index.memory.turn.clone()?;
     let running = turn.run.take_if(|running| running.run == spawn.run)?;
     turn.ended = Some(Ended {
         run: spawn.run.clone(),
@@ -121,7 +124,7 @@ pub(super) fn spawn_failed(
         tail: failure.said.clone(),
         left: None,
     });
-    let mut decision = it.builder();
+    let mut decision = handoff.builder();
     decision.remember(Memo::turn(turn));
     Some(decision.finish())
 }

@@ -37,9 +37,14 @@ impl Reason {
         }
     }
 
-    pub(super) fn escalation(self, it: &Handoff, severity: Severity, holds: bool) -> Escalation {
-        let cause = cause(it, self.rule, &self.subject);
-        let id = cause.id(&it.place.repo);
+    pub(super) fn escalation(
+        self,
+        handoff: &Handoff,
+        severity: Severity,
+        holds: bool,
+    ) -> Escalation {
+        let cause = cause(handoff, self.rule, &self.subject);
+        let id = cause.id(&handoff.place.repo);
         let (resolve, options) = match (holds, self.way_out) {
             (_, WayOut::Answer) => (format!("agency answer {id} TEXT"), self.options),
             (false, _) => (self.resolve, Vec::new()),
@@ -64,20 +69,20 @@ impl Reason {
     }
 }
 
-pub(super) fn cause(it: &Handoff, rule: &str, subject: &str) -> Cause {
+pub(super) fn cause(handoff: &Handoff, rule: &str, subject: &str) -> Cause {
     Cause {
         protocol: super::NAME.to_owned(),
         rule: RuleId::new(rule),
         subject: clip(subject, 200),
-        epoch: it.index.memory.epoch,
+        epoch: handoff.index.memory.epoch,
     }
 }
 
 /// Stops the relay and tells the owner. Effects that belong to the same decision must be added before: talk comes last.
-pub(super) fn hold(it: &Handoff, decision: &mut Draft, reason: Reason) {
+pub(super) fn hold(handoff: &Handoff, decision: &mut Draft, reason: Reason) {
     let way_out = reason.way_out;
-    let escalation = reason.escalation(it, Severity::Critical, true);
-    let mut holds = it.index.memory.holds.clone();
+    let escalation = reason.escalation(handoff, Severity::Critical, true);
+    let mut holds = handoff.index.memory.holds.clone();
     holds.retain(|known| known.cause != escalation.cause);
     holds.push(Hold {
         cause: escalation.cause.clone(),
@@ -89,14 +94,14 @@ pub(super) fn hold(it: &Handoff, decision: &mut Draft, reason: Reason) {
 }
 
 /// Tells the owner and goes on.
-pub(super) fn tell(it: &Handoff, decision: &mut Draft, severity: Severity, reason: Reason) {
-    let escalation = reason.escalation(it, severity, false);
+pub(super) fn tell(handoff: &Handoff, decision: &mut Draft, severity: Severity, reason: Reason) {
+    let escalation = reason.escalation(handoff, severity, false);
     decision.effect(Effect::Escalate(Box::new(escalation)));
 }
 
 /// Is the owner already asked about this?
-pub(super) fn is_held_by(it: &Handoff, rule: &str) -> bool {
-    it.index.memory.holds.iter().any(|hold| hold.cause.rule.as_str() == rule)
+pub(super) fn is_held_by(handoff: &Handoff, rule: &str) -> bool {
+    handoff.index.memory.holds.iter().any(|hold| hold.cause.rule.as_str() == rule)
 }
 
 /// A question about the tree or the history got no answer.

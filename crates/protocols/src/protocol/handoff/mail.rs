@@ -13,9 +13,9 @@ use serde_json::{Map, Value, json};
 pub(super) const OPTION_MAX: usize = 100;
 
 /// A message of the owner's own hand: judged as any other, written by us.
-pub(super) fn send(it: &Handoff, command: &Command, now: Now) -> Outcome {
-    stranger(it)?;
-    shape(it)?;
+pub(super) fn send(handoff: &Handoff, command: &Command, now: Now) -> Outcome {
+    stranger(handoff)?;
+    shape(handoff)?;
     let text = command.arg("message").ok_or("no message")?;
     let document: Map<String, Value> =
         serde_json::from_str(text).map_err(|error| format!("not a message: {error}"))?;
@@ -28,10 +28,10 @@ pub(super) fn send(it: &Handoff, command: &Command, now: Now) -> Outcome {
         Ok(message) if message.from == Who::Orchestrator => {
             return Err("answers are sent with `agency answer`".to_owned());
         }
-        Ok(message) => noting::judge_in_context(it, message, &path),
+        Ok(message) => noting::judge_in_context(handoff, message, &path),
         Err(problems) => problems.clone(),
     };
-    let memory = &it.index.memory;
+    let memory = &handoff.index.memory;
     let (Ok(message), true) = (read, problems.is_empty()) else {
         let words: Vec<String> = problems.iter().map(ToString::to_string).collect();
         return Err(words.join("\n"));
@@ -39,10 +39,10 @@ pub(super) fn send(it: &Handoff, command: &Command, now: Now) -> Outcome {
     if memory.open.contains_key(&message.id) || memory.done.contains(&message.id) {
         return Err(format!("there is a message `{}` already", message.id));
     }
-    let mut decision = it.builder();
+    let mut decision = handoff.builder();
     decision.remember(Memo::Known(Some(true)));
     let known = write(&mut decision, &message, name, bytes);
-    noting::admit(it, &mut decision, &message, known, now);
+    noting::admit(handoff, &mut decision, &message, known, now);
     Ok((decision, message.id))
 }
 
@@ -56,26 +56,29 @@ fn write(decision: &mut Draft, message: &Message, name: String, bytes: Vec<u8>) 
 }
 
 /// HO-07: the owner's answer goes back as a handoff, and the question is closed.
-pub(super) fn reply(it: &Handoff, command: &Command, now: Now) -> Outcome {
-    let memory = &it.index.memory;
+pub(super) fn reply(handoff: &Handoff, command: &Command, now: Now) -> Outcome {
+    let memory = &handoff.index.memory;
     let wanted = command.arg("id").unwrap_or_default();
-    let found = memory.asked.iter().find(|(_, asked)| asked.cause.id(&it.place.repo) == wanted);
+    let found =
+        memory.asked.iter().find(|(_, asked)| asked.cause.id(&handoff.place.repo) == wanted);
     let text = command
         .arg("text")
         .filter(|text| !text.trim().is_empty())
         .ok_or("an answer is required")?;
-    let Some((asked_id, asked)) = found else { return correct(it, command, wanted, text, now) };
+    let Some((asked_id, asked)) = found else {
+        return correct(handoff, command, wanted, text, now);
+    };
     let question = memory.open.get(asked_id).ok_or("the question is gone")?;
     let text = &choose(&options_of(&question.document), text)?;
-    let message = answer_to(it, &question.message(), command, text, now);
-    let mut decision = it.builder();
+    let message = answer_to(handoff, &question.message(), command, text, now);
+    let mut decision = handoff.builder();
     decision.row(RowId::new(table::type_of(message.kind).id));
     take_in(&mut decision, asked_id, question, "answered");
     let name = format!("{}.json", message.id);
     let bytes = message::render(&message.document, Folder::Pending);
     if memory.under_way().is_some() {
         let known = write(&mut decision, &message, name, bytes);
-        noting::admit(it, &mut decision, &message, known, now);
+        noting::admit(handoff, &mut decision, &message, known, now);
         let asker = memory.turn.as_ref().filter(|turn| is_asked_by(turn, asked_id, question));
         if let Some(turn) = asker {
             let mut answers = turn.answers.clone();
@@ -128,8 +131,8 @@ fn choose(options: &[String], text: &str) -> Result<String, String> {
 }
 
 /// HO-07: an answer that its agent has not read yet is changed in its place.
-fn correct(it: &Handoff, command: &Command, wanted: &str, text: &str, now: Now) -> Outcome {
-    let memory = &it.index.memory;
+fn correct(handoff: &Handoff, command: &Command, wanted: &str, text: &str, now: Now) -> Outcome {
+    let memory = &handoff.index.memory;
     let answers = |known: &Known| {
         let payload = known.document.get("payload");
         let to = payload.and_then(|payload| payload.get("escalation")).and_then(Value::as_str);
@@ -155,7 +158,7 @@ fn correct(it: &Handoff, command: &Command, wanted: &str, text: &str, now: Now) 
         }
     }
     let next = Known { document, ..known.clone() }.in_folder(Folder::Pending);
-    let mut decision = it.builder();
+    let mut decision = handoff.builder();
     let (path, bytes) = (next.path(), next.bytes_in(Folder::Pending));
     decision.effect(Effect::Replace { path, bytes, seen: Some(known.digest.clone()) });
     decision.remember(Memo::open(id, next));
@@ -170,7 +173,13 @@ fn is_asked_by(turn: &Turn, id: &str, question: &Known) -> bool {
 }
 
 /// The bits of a UUID v4 from what makes this answer this answer: the same command gives the same message.
-fn answer_to(it: &Handoff, question: &Message, command: &Command, text: &str, now: Now) -> Message {
+fn answer_to(
+    handoff: &Handoff,
+    question: &Message,
+    command: &Command,
+    text: &str,
+    now: Now,
+) -> Message {
     let hex = Digest::of(format!("{}/{}", command.id, question.id).as_bytes());
     let hex = hex.as_str();
     let id = format!(
@@ -181,7 +190,7 @@ fn answer_to(it: &Handoff, question: &Message, command: &Command, text: &str, no
         &hex[17..20],
         &hex[20..32]
     );
-    let workflow = it.index.memory.under_way();
+    let workflow = handoff.index.memory.under_way();
     let flow = workflow.map(|workflow| workflow.flow).or(question.workflow);
     let mut payload = json!({
         "answer": text,

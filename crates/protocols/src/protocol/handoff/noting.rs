@@ -13,29 +13,32 @@ use crate::model::{
 };
 
 /// HO-01: a file that is no message is taken away with everything that is wrong with it.
-pub(super) fn refuse_odd(it: &Handoff, _: Now) -> Option<Decision> {
-    let (path, odd) = it.index.odd.first_key_value()?;
-    let mut decision = it.builder();
-    refuse(it, &mut decision, path, odd.digest.as_ref(), &odd.problems);
+pub(super) fn refuse_odd(handoff: &Handoff, _: Now) -> Option<Decision> {
+    let (path, odd) = handoff.index.odd.first_key_value()?;
+    let mut decision = handoff.builder();
+    refuse(handoff, &mut decision, path, odd.digest.as_ref(), &odd.problems);
     Some(decision.finish())
 }
 
-pub(super) fn messages(it: &Handoff, now: Now) -> Option<Decision> {
-    let found = it.index.dirty.iter().find_map(|id| match reconcile::find(&it.index, id) {
-        Finding::Settled => None,
-        Finding::New(path, seen) => Some(note(it, path, seen, now)),
-        Finding::Copy(path, seen, why) => Some(moves::take_copy(it, path, seen, why)),
-        Finding::Moved(row, path, seen) => Some(moves::follow(it, id, row, path, seen, now)),
-        Finding::Astray(path, seen) => Some(moves::put_back(it, id, path, seen)),
-        Finding::Changed(path, seen) => Some(moves::put_right(it, id, path, seen)),
-        Finding::Missing(known) => moves::missing(it, id, known, now),
-    });
-    found.or_else(|| moves::calm(it))
+pub(super) fn messages(handoff: &Handoff, now: Now) -> Option<Decision> {
+    let found =
+        handoff.index.dirty.iter().find_map(|id| match reconcile::find(&handoff.index, id) {
+            Finding::Settled => None,
+            Finding::New(path, seen) => Some(note(handoff, path, seen, now)),
+            Finding::Copy(path, seen, why) => Some(moves::take_copy(handoff, path, seen, why)),
+            Finding::Moved(row, path, seen) => {
+                Some(moves::follow(handoff, id, row, path, seen, now))
+            }
+            Finding::Astray(path, seen) => Some(moves::put_back(handoff, id, path, seen)),
+            Finding::Changed(path, seen) => Some(moves::put_right(handoff, id, path, seen)),
+            Finding::Missing(known) => moves::missing(handoff, id, known, now),
+        });
+    found.or_else(|| moves::calm(handoff))
 }
 
 /// Takes a message away; its author hears of it in the next prompt, or the owner now.
 fn refuse(
-    it: &Handoff,
+    handoff: &Handoff,
     decision: &mut Draft,
     path: &RelPath,
     digest: Option<&Digest>,
@@ -49,9 +52,9 @@ fn refuse(
     let why = format!("refused by {}", rules.first().unwrap_or(&"HO-01"));
     decision.effect(Effect::Take { path: path.clone(), seen: digest.cloned(), why });
     let first = problems.first().map(json::sentence).unwrap_or_default();
-    if let Some((turn, _)) = it.index.memory.running() {
+    if let Some((turn, _)) = handoff.index.memory.running() {
         let words = words.into_iter().map(|word| format!("refused message: {word}"));
-        let refused = it.index.memory.refused.iter().cloned().chain(words);
+        let refused = handoff.index.memory.refused.iter().cloned().chain(words);
         decision.remember(Memo::Refused(Some(refused.collect::<Vec<_>>())));
         let refusals = Refusals { count: turn.refusals.count + 1, last: clip(&first, 300) };
         decision.remember(Memo::turn(Turn { refusals, ..turn.clone() }));
@@ -63,15 +66,15 @@ fn refuse(
     reason.evidence = words;
     reason.did = "It is in quarantine, with its bytes; nothing was started for it.".to_owned();
     reason.wont = "We correct no message; write a new one.".to_owned();
-    hold::tell(it, decision, Severity::Warning, reason);
+    hold::tell(handoff, decision, Severity::Warning, reason);
 }
 
 /// A new message: judged against the workflow, then it counts.
-fn note(it: &Handoff, path: &RelPath, seen: &Seen, now: Now) -> Decision {
-    let mut decision = it.builder();
-    let problems = judge(it, path, seen);
+fn note(handoff: &Handoff, path: &RelPath, seen: &Seen, now: Now) -> Decision {
+    let mut decision = handoff.builder();
+    let problems = judge(handoff, path, seen);
     if !problems.is_empty() {
-        refuse(it, &mut decision, path, Some(&seen.digest), &problems);
+        refuse(handoff, &mut decision, path, Some(&seen.digest), &problems);
         return decision.finish();
     }
     let known = Known {
@@ -79,24 +82,24 @@ fn note(it: &Handoff, path: &RelPath, seen: &Seen, now: Now) -> Decision {
         name: path.file_name().to_owned(),
         digest: seen.digest.clone(),
         document: seen.message.document.clone(),
-        by: it.index.memory.running().map(|(_, running)| running.run.clone()),
-        by_hand: by_hand(it, seen.folder, now),
+        by: handoff.index.memory.running().map(|(_, running)| running.run.clone()),
+        by_hand: by_hand(handoff, seen.folder, now),
     };
     decision.row(RowId::new(table::type_of(seen.message.kind).id));
-    admit(it, &mut decision, &seen.message, known, now);
+    admit(handoff, &mut decision, &seen.message, known, now);
     decision.finish()
 }
 
 /// SPEC GAP: the spec sets no time for whoever accepts; we leave it to them as long as a lock lives.
-pub(super) fn by_hand(it: &Handoff, folder: Folder, now: Now) -> Option<Moment> {
-    let theirs = folder == Folder::Accepted && it.index.memory.running().is_none();
+pub(super) fn by_hand(handoff: &Handoff, folder: Folder, now: Now) -> Option<Moment> {
+    let theirs = folder == Folder::Accepted && handoff.index.memory.running().is_none();
     theirs.then(|| Moment::after(now, locks::EXPIRY))
 }
 
 /// What a message that is well formed may still get wrong.
-fn judge(it: &Handoff, path: &RelPath, seen: &Seen) -> Vec<Rejection> {
+fn judge(handoff: &Handoff, path: &RelPath, seen: &Seen) -> Vec<Rejection> {
     let message = &seen.message;
-    let mut problems = judge_in_context(it, message, path);
+    let mut problems = judge_in_context(handoff, message, path);
     let renamed = seen.folder == Folder::Accepted && message.status == Folder::Pending;
     if message.status != seen.folder && !renamed {
         let found = format!("`status` = {} in {}/", message.status.word(), seen.folder.word());
@@ -106,7 +109,7 @@ fn judge(it: &Handoff, path: &RelPath, seen: &Seen) -> Vec<Rejection> {
     if message.from == Who::Orchestrator {
         let wanted = "`agency answer` by the owner; nobody else speaks for the orchestrator";
         problems.push(Rejection::new("HO-01", path, "`from` = orchestrator", wanted));
-    } else if let Some((turn, _)) = it.index.memory.running()
+    } else if let Some((turn, _)) = handoff.index.memory.running()
         && turn.who != message.from
     {
         let found =
@@ -119,7 +122,11 @@ fn judge(it: &Handoff, path: &RelPath, seen: &Seen) -> Vec<Rejection> {
 }
 
 /// What a message must say in this workflow (HO-08, HO-13).
-pub(super) fn judge_in_context(it: &Handoff, message: &Message, path: &RelPath) -> Vec<Rejection> {
+pub(super) fn judge_in_context(
+    handoff: &Handoff,
+    message: &Message,
+    path: &RelPath,
+) -> Vec<Rejection> {
     let mut problems = Vec::new();
     if let Some(said) = message.payload.said()
         && table::find_result(message.from, said).is_none()
@@ -129,7 +136,7 @@ pub(super) fn judge_in_context(it: &Handoff, message: &Message, path: &RelPath) 
         let wanted = format!("one of {}", words.join("|"));
         problems.push(Rejection::new("HO-13", path, found, &wanted));
     }
-    let Some(workflow) = it.index.memory.under_way() else {
+    let Some(workflow) = handoff.index.memory.under_way() else {
         if message.kind == Kind::Completion {
             let wanted = "a workflow that is under way; `agency handoff start` begins one";
             problems.push(Rejection::new("HO-11", path, "a completion of nothing", wanted));
@@ -162,32 +169,32 @@ pub(super) fn iterations(workflow: &Workflow, kind: Kind) -> Vec<u32> {
 
 /// A message that is good: known from now on.
 pub(super) fn admit(
-    it: &Handoff,
+    handoff: &Handoff,
     decision: &mut Draft,
     message: &Message,
     mut known: Known,
     now: Now,
 ) {
     let id = message.id.as_str();
-    let mut workflow = match it.index.memory.under_way() {
+    let mut workflow = match handoff.index.memory.under_way() {
         Some(workflow) => workflow.clone(),
         None => {
-            let implied = implied(it, message, now);
-            command::begin_state(it, decision, &implied);
+            let implied = implied(handoff, message, now);
+            command::begin_state(handoff, decision, &implied);
             implied
         }
     };
-    it.log(decision, "handoff_created", Some(message.from), &about(message));
+    handoff.log(decision, "handoff_created", Some(message.from), &about(message));
     if known.folder == Folder::Accepted {
         known = settle_in(decision, known, message.status != Folder::Accepted);
-        it.log(decision, "handoff_accepted", Some(message.to), &about(message));
+        handoff.log(decision, "handoff_accepted", Some(message.to), &about(message));
     }
     let by_hand = known.by.is_none();
     match &message.payload {
         // A question moves no workflow on, but the first message begins one, so that its answer reaches the agent.
         Payload::Escalation { .. } => {
-            raise(it, decision, message, known);
-            if it.index.memory.under_way().is_none() {
+            raise(handoff, decision, message, known);
+            if handoff.index.memory.under_way().is_none() {
                 decision.remember(Memo::Workflow(Some(workflow)));
             }
             return;
@@ -217,13 +224,13 @@ pub(super) fn admit(
         workflow.approved = false;
     }
     if by_hand {
-        complete_by_hand(it, decision, message.from, now);
+        complete_by_hand(handoff, decision, message.from, now);
     }
     decision.remember(Memo::Workflow(Some(workflow)));
 }
 
 /// SPEC GAP: a handoff that nobody began a workflow for begins one itself.
-fn implied(it: &Handoff, message: &Message, now: Now) -> Workflow {
+fn implied(handoff: &Handoff, message: &Message, now: Now) -> Workflow {
     Workflow {
         id: message.id.clone(),
         flow: message.workflow.unwrap_or(Flow::Feature),
@@ -232,7 +239,7 @@ fn implied(it: &Handoff, message: &Message, now: Now) -> Workflow {
         request: String::new(),
         planned: true,
         iteration: message.iteration.max(1),
-        iteration_limit: it.limits.max_iterations.max(message.iteration),
+        iteration_limit: handoff.limits.max_iterations.max(message.iteration),
         approved: false,
         ended: None,
     }
@@ -243,12 +250,12 @@ pub(super) fn about(message: &Message) -> [(&str, &str); 3] {
 }
 
 /// A person accepted a handoff and now hands on: theirs is complete.
-fn complete_by_hand(it: &Handoff, decision: &mut Draft, from: Who, now: Now) {
-    let open = it.index.memory.open.iter();
+fn complete_by_hand(handoff: &Handoff, decision: &mut Draft, from: Who, now: Now) {
+    let open = handoff.index.memory.open.iter();
     let theirs = open.filter(|(_, known)| known.by_hand.is_some() && known.to() == from);
     for (id, known) in theirs.filter(|(_, known)| known.folder == Folder::Accepted) {
         take_in(decision, id, known, "completed by hand");
-        upkeep::show_agent(it, decision, from, AgentStatus::Completed, now);
+        upkeep::show_agent(handoff, decision, from, AgentStatus::Completed, now);
     }
 }
 
@@ -268,7 +275,7 @@ pub(super) fn close(decision: &mut Draft, id: &str, how: &str) {
 }
 
 /// HO-07: an agent asks the owner. A blocking question holds the workflow.
-fn raise(it: &Handoff, decision: &mut Draft, message: &Message, known: Known) {
+fn raise(handoff: &Handoff, decision: &mut Draft, message: &Message, known: Known) {
     let Payload::Escalation { reason: why, details, options, blocking } = &message.payload else {
         return;
     };
@@ -277,7 +284,7 @@ fn raise(it: &Handoff, decision: &mut Draft, message: &Message, known: Known) {
         let (from, to) = (known.path(), accepted.path());
         let bytes = known.bytes_in(Folder::Accepted);
         decision.effect(Effect::Move { from, to, bytes, seen: known.digest.clone() });
-        it.log(decision, "handoff_accepted", Some(Who::Orchestrator), &about(message));
+        handoff.log(decision, "handoff_accepted", Some(Who::Orchestrator), &about(message));
     }
     decision.remember(Memo::open(&message.id, accepted));
     let summary =
@@ -292,16 +299,16 @@ fn raise(it: &Handoff, decision: &mut Draft, message: &Message, known: Known) {
     reason.evidence.push(format!("message {}", message.id));
     reason.options = options.iter().take(20).map(|option| clip(option, mail::OPTION_MAX)).collect();
     reason.way_out = WayOut::Answer;
-    let cause = hold::cause(it, "HO-07", &message.id);
+    let cause = hold::cause(handoff, "HO-07", &message.id);
     let asked = Asked { from: message.from, cause, blocking: *blocking };
     decision.remember(Memo::Asked(message.id.to_string(), Some(asked)));
-    it.log(decision, "escalation_triggered", Some(message.from), &about(message));
+    handoff.log(decision, "escalation_triggered", Some(message.from), &about(message));
     if *blocking {
-        hold::hold(it, decision, reason);
+        hold::hold(handoff, decision, reason);
     } else {
         reason.did = "The workflow goes on meanwhile.".to_owned();
         reason.wont = "We do not answer for you.".to_owned();
-        hold::tell(it, decision, Severity::Warning, reason);
+        hold::tell(handoff, decision, Severity::Warning, reason);
     }
 }
 

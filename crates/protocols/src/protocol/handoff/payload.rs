@@ -2,7 +2,7 @@
 //! Whether a commit or a file exists is asked elsewhere.
 
 use super::json::{Fields, show};
-use super::table::{Kind, Priority, Said};
+use super::table::{Kind, MessageResult, Priority};
 use crate::model::{RelPath, clip};
 use serde_json::{Map, Value};
 
@@ -25,7 +25,7 @@ pub enum Payload {
     },
     /// `said`: `None` where it only signals the end of a phase.
     Completion {
-        said: Option<Said>,
+        said: Option<MessageResult>,
         commit: Option<String>,
     },
     Escalation {
@@ -39,7 +39,7 @@ pub enum Payload {
 
 impl Payload {
     /// The result that it says, if it is one.
-    pub fn said(&self) -> Option<Said> {
+    pub fn said(&self) -> Option<MessageResult> {
         if let Self::Completion { said, .. } = self { *said } else { None }
     }
 
@@ -83,7 +83,9 @@ pub(super) fn parse(
         Kind::Completion => {
             let said = match it.get("status") {
                 None | Some(Value::Null) => None,
-                Some(_) => fields.word(NAME, it, "status", Said::parse, &Said::list()),
+                Some(_) => {
+                    fields.word(NAME, it, "status", MessageResult::parse, &MessageResult::list())
+                }
             };
             Some(Payload::Completion { said, commit })
         }

@@ -9,16 +9,16 @@ use serde_json::json;
 
 const QUOTE_MAX: usize = 24 * 1024;
 
-pub(super) fn prompt(it: &Handoff, workflow: &Workflow, turn: &Turn, run: &RunId) -> String {
-    let nonce = nonce(it, run);
+pub(super) fn prompt(handoff: &Handoff, workflow: &Workflow, turn: &Turn, run: &RunId) -> String {
+    let nonce = nonce(handoff, run);
     let parts = [
         head(workflow, turn),
         job(workflow, turn.who),
         rules(turn.who),
         leave(workflow, turn.who),
         asking(),
-        refused(it, &nonce),
-        quoted(it, workflow, turn, &nonce),
+        refused(handoff, &nonce),
+        quoted(handoff, workflow, turn, &nonce),
     ];
     parts.into_iter().filter(|part| !part.is_empty()).fold(String::new(), |mut text, part| {
         text.push_str(&part);
@@ -28,8 +28,8 @@ pub(super) fn prompt(it: &Handoff, workflow: &Workflow, turn: &Turn, run: &RunId
 }
 
 /// Depends on bytes that whoever writes the quoted text cannot know while writing it.
-fn nonce(it: &Handoff, run: &RunId) -> String {
-    let seed = format!("{run} {:?} {}", it.index.checkout, it.index.memory.decisions);
+fn nonce(handoff: &Handoff, run: &RunId) -> String {
+    let seed = format!("{run} {:?} {}", handoff.index.checkout, handoff.index.memory.decisions);
     Digest::of(seed.as_bytes()).as_str()[..16].to_owned()
 }
 
@@ -143,8 +143,8 @@ fn asking() -> String {
         .to_owned()
 }
 
-fn refused(it: &Handoff, nonce: &str) -> String {
-    let words = &it.index.memory.refused;
+fn refused(handoff: &Handoff, nonce: &str) -> String {
+    let words = &handoff.index.memory.refused;
     if words.is_empty() {
         return String::new();
     }
@@ -155,13 +155,13 @@ fn refused(it: &Handoff, nonce: &str) -> String {
     )
 }
 
-fn quoted(it: &Handoff, workflow: &Workflow, turn: &Turn, nonce: &str) -> String {
+fn quoted(handoff: &Handoff, workflow: &Workflow, turn: &Turn, nonce: &str) -> String {
     let mut texts = Vec::new();
     if !workflow.request.is_empty() {
         texts.push(fence("the owner's request", &workflow.request, nonce, QUOTE_MAX));
     }
     for id in turn.messages() {
-        if let Some(known) = it.index.memory.open.get(id) {
+        if let Some(known) = handoff.index.memory.open.get(id) {
             let text = String::from_utf8_lossy(&known.bytes_in(known.folder).0).into_owned();
             texts.push(fence(known.path().as_str(), &text, nonce, QUOTE_MAX));
         }

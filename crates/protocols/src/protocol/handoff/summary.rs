@@ -9,11 +9,11 @@ use crate::protocol::Status;
 use serde_json::json;
 use std::time::Duration;
 
-pub(super) fn status(it: &Handoff, now: Now) -> Status {
-    let memory = &it.index.memory;
+pub(super) fn status(handoff: &Handoff, now: Now) -> Status {
+    let memory = &handoff.index.memory;
     let held = memory.holds.first().map(|hold| hold.summary.clone());
     let Some(workflow) = &memory.workflow else {
-        let none = match &it.index.state {
+        let none = match &handoff.index.state {
             Some(StateSeen::Bad(foreign)) => state::other_format(&foreign.problems),
             Some(StateSeen::Absent | StateSeen::Good(_)) | None => {
                 "no workflow; `agency handoff start` begins one".to_owned()
@@ -30,12 +30,12 @@ pub(super) fn status(it: &Handoff, now: Now) -> Status {
         "agent": memory.turn.as_ref().map(|turn| turn.who.word()), "last_handoff": memory.last_handoff,
         "questions": memory.asked.len(), "refused": memory.refused,
     });
-    let summary = summary(it, workflow, now);
+    let summary = summary(handoff, workflow, now);
     Status { summary, held, detail }
 }
 
-fn summary(it: &Handoff, workflow: &Workflow, now: Now) -> String {
-    let memory = &it.index.memory;
+fn summary(handoff: &Handoff, workflow: &Workflow, now: Now) -> String {
+    let memory = &handoff.index.memory;
     let flow = workflow.flow.word();
     if workflow.ended.is_some() {
         let how = if workflow.approved { "complete" } else { "cancelled" };
@@ -47,7 +47,7 @@ fn summary(it: &Handoff, workflow: &Workflow, now: Now) -> String {
         (Some(Turn { run: Some(running), who, .. }), _) => {
             format!("{} works for {}", who.word(), short(now.ticks.since(running.ticks)))
         }
-        (Some(turn), _) => match (turn.tries.pause(now), away::in_the_way(it)) {
+        (Some(turn), _) => match (turn.tries.pause(now), away::in_the_way(handoff)) {
             (Some((until, "")), _) => format!(
                 "waiting: the next run of {} starts at {}",
                 turn.who.word(),

@@ -7,8 +7,8 @@ use Folder::{Accepted, Completed, Pending, Rejected};
 use Kind::{
     Answer, Completion, Escalation, FixRequest, RereviewRequest, ReviewRequest, TaskHandoff,
 };
+use MessageResult::{Approved, FixesApplied, NeedsFixes};
 use Needs::{Handoff, Nothing};
-use Said::{Approved, FixesApplied, NeedsFixes};
 use Side::{Any, Only};
 use Who::{Builder, Fixer, Orchestrator, Planner, Reviewer};
 
@@ -116,7 +116,7 @@ pub const MOVES: &[MoveRow] = &[
 
 /// The `status` of a `completion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum MessageResult {
     Completed,
     NeedsFixes,
     FixesApplied,
@@ -134,19 +134,19 @@ pub enum Needs {
 pub struct ResultRow {
     pub id: &'static str,
     pub who: Who,
-    pub said: Said,
+    pub said: MessageResult,
     pub needs: Needs,
 }
 
-const fn result_row(id: &'static str, who: Who, said: Said, needs: Needs) -> ResultRow {
+const fn result_row(id: &'static str, who: Who, said: MessageResult, needs: Needs) -> ResultRow {
     ResultRow { id, who, said, needs }
 }
 
 #[rustfmt::skip]
 pub const RESULTS: &[ResultRow] = &[
     //          id     who       said             must leave                 spec 4, Example Flow
-    result_row("HR1", Planner,  Said::Completed, Handoff(TaskHandoff)),
-    result_row("HR2", Builder,  Said::Completed, Handoff(ReviewRequest)),
+    result_row("HR1", Planner,  MessageResult::Completed, Handoff(TaskHandoff)),
+    result_row("HR2", Builder,  MessageResult::Completed, Handoff(ReviewRequest)),
     result_row("HR3", Reviewer, NeedsFixes,      Handoff(FixRequest)),
     result_row("HR4", Reviewer, Approved,        Nothing),
     result_row("HR5", Fixer,    FixesApplied,    Handoff(RereviewRequest)),
@@ -176,7 +176,7 @@ pub fn find_way(from: Folder, to: Folder, addressed: Who) -> Option<&'static Mov
     })
 }
 
-pub fn find_result(who: Who, said: Said) -> Option<&'static ResultRow> {
+pub fn find_result(who: Who, said: MessageResult) -> Option<&'static ResultRow> {
     one(lookup(RESULTS, |row| row.who == who && row.said == said))
 }
 
@@ -268,8 +268,8 @@ words!(Folder {
     Completed => "completed",
     Rejected => "rejected",
 });
-words!(Said {
-    Said::Completed => "completed",
+words!(MessageResult {
+    MessageResult::Completed => "completed",
     NeedsFixes => "needs_fixes",
     FixesApplied => "fixes_applied",
     Approved => "approved",

@@ -11,10 +11,10 @@ use crate::model::{
 };
 
 /// A run of ours has ended: remember that before anything else.
-pub(super) fn note_end(it: &Handoff, _: Now) -> Option<Decision> {
-    let mut turn = it.index.memory.turn.clone()?;
+pub(super) fn note_end(handoff: &Handoff, _: Now) -> Option<Decision> {
+    let mut turn = handoff.index.memory.turn.clone()?;
     let running = turn.run.as_ref()?;
-    let end = it.index.in_flight.end_of(&running.run)?;
+    let end = handoff.index.in_flight.end_of(&running.run)?;
     let since = running.since;
     turn.run = None;
     // A session that could not be gone on with is forgotten.
@@ -28,69 +28,69 @@ pub(super) fn note_end(it: &Handoff, _: Now) -> Option<Decision> {
         tail: end.tail.clone(),
         left: None,
     });
-    let mut decision = it.builder();
+    let mut decision = handoff.builder();
     decision.effects(turn.tries.after(&end.outcome));
     decision.remember(Memo::turn(turn));
     Some(decision.finish())
 }
 
 /// A permission to start that cannot be used now is given back.
-pub(super) fn give_back(it: &Handoff, _: Now) -> Option<Decision> {
-    let memory = &it.index.memory;
+pub(super) fn give_back(handoff: &Handoff, _: Now) -> Option<Decision> {
+    let memory = &handoff.index.memory;
     let idle = memory.is_held() || memory.turn.is_none();
-    if !(it.index.in_flight.is_granted(&TreeRef::Main) && idle) {
+    if !(handoff.index.in_flight.is_granted(&TreeRef::Main) && idle) {
         return None;
     }
-    let mut decision = it.builder();
+    let mut decision = handoff.builder();
     decision.effect(Effect::Release { tree: TreeRef::Main });
     Some(decision.finish())
 }
 
 /// Gives the next handoff to its recipient: choose, lease, look, accept, start.
-pub(super) fn begin(it: &Handoff, now: Now) -> Option<Decision> {
-    let workflow = it.index.memory.under_way()?;
-    if away::in_the_way(it).is_some() {
+pub(super) fn begin(handoff: &Handoff, now: Now) -> Option<Decision> {
+    let workflow = handoff.index.memory.under_way()?;
+    if away::in_the_way(handoff).is_some() {
         return None;
     }
-    let Some(turn) = &it.index.memory.turn else { return choose(it, workflow) };
+    let Some(turn) = &handoff.index.memory.turn else { return choose(handoff, workflow) };
     let waits = turn.tries.pause(now).is_some();
     if turn.run.is_some() || turn.ended.is_some() || turn.waits_for.is_some() || waits {
         return None;
     }
     if let Subject::Message(id) = &turn.subject
-        && !it.index.memory.open.contains_key(id)
+        && !handoff.index.memory.open.contains_key(id)
     {
-        return Some(drop_turn(it, now));
+        return Some(drop_turn(handoff, now));
     }
-    if !it.index.in_flight.is_granted(&TreeRef::Main) {
-        let wait = it.index.in_flight.is_leasing(&TreeRef::Main);
-        return (!wait).then(|| lease(turn.who, it.builder()));
+    if !handoff.index.in_flight.is_granted(&TreeRef::Main) {
+        let wait = handoff.index.in_flight.is_leasing(&TreeRef::Main);
+        return (!wait).then(|| lease(turn.who, handoff.builder()));
     }
     if turn.ready {
-        return Some(start(it, workflow, turn, now));
+        return Some(start(handoff, workflow, turn, now));
     }
-    if !it.place.git {
-        return Some(prepare(it, workflow, turn, None, now));
+    if !handoff.place.git {
+        return Some(prepare(handoff, workflow, turn, None, now));
     }
     const LABEL: &str = "handoff-start";
-    match answer(it, LABEL) {
-        None => Some(ask_snapshot(it, LABEL, None)),
+    match answer(handoff, LABEL) {
+        None => Some(ask_snapshot(handoff, LABEL, None)),
         Some((_, Fact::Snapshot(snapshot))) => {
-            Some(prepare(it, workflow, turn, Some(snapshot), now))
+            Some(prepare(handoff, workflow, turn, Some(snapshot), now))
         }
-        Some((_, fact)) => Some(cannot_look(it, fact)),
+        Some((_, fact)) => Some(cannot_look(handoff, fact)),
     }
 }
 
-fn drop_turn(it: &Handoff, now: Now) -> Decision {
-    let mut decision = it.builder();
-    leave(it, &mut decision, now);
+fn drop_turn(handoff: &Handoff, now: Now) -> Decision {
+    let mut decision = handoff.builder();
+    leave(handoff, &mut decision, now);
     decision.finish()
 }
 
 /// The turn is over without a result: nobody is at work.
-pub(super) fn leave(it: &Handoff, decision: &mut Draft, now: Now) {
-    let memory = &it.index.memory;
+pub(super) fn leave(handoff: &Handoff, decision: &mut Draft, now: Now) {
+    let memory = &handoff.index.memory;
     if let Some(workflow) = memory.under_way() {
         let fields = upkeep::wanted(workflow, None, memory.last_handoff.as_deref());
         let begun = memory.turn.as_ref().filter(|turn| turn.shown != AgentStatus::Idle);
@@ -108,8 +108,8 @@ fn lease(who: Who, mut decision: Draft) -> Decision {
 }
 
 /// HO-03: the highest priority first, then the oldest. Before all of them, the plan.
-fn choose(it: &Handoff, workflow: &Workflow) -> Option<Decision> {
-    let mut decision = it.builder();
+fn choose(handoff: &Handoff, workflow: &Workflow) -> Option<Decision> {
+    let mut decision = handoff.builder();
     if !workflow.planned {
         decision.remember(Memo::turn(Turn::new(Subject::Plan, Who::Planner)));
         return Some(lease(Who::Planner, decision));
@@ -122,13 +122,13 @@ fn choose(it: &Handoff, workflow: &Workflow) -> Option<Decision> {
                 Folder::Completed | Folder::Rejected => false,
             }
     };
-    let settled = |id: &String| !it.index.dirty.contains(id);
-    let open = it.index.memory.open.iter();
+    let settled = |id: &String| !handoff.index.dirty.contains(id);
+    let open = handoff.index.memory.open.iter();
     let open = open.filter(|(id, known)| waiting(known) && settled(id));
     let (id, known) = open.min_by_key(|(id, known)| (known.rank(), (*id).clone()))?;
     let message = known.message();
     if message.kind == Kind::FixRequest && workflow.iteration > workflow.iteration_limit {
-        hold::hold(it, &mut decision, too_many_fixes(workflow));
+        hold::hold(handoff, &mut decision, too_many_fixes(workflow));
         return Some(decision.finish());
     }
     decision.remember(Memo::turn(Turn::new(Subject::Message(id.clone()), message.to)));
@@ -146,21 +146,21 @@ fn too_many_fixes(workflow: &Workflow) -> Reason {
 
 /// Accepts the handoff and says so in the state; the agent follows once that is done.
 fn prepare(
-    it: &Handoff,
+    handoff: &Handoff,
     workflow: &Workflow,
     turn: &Turn,
     snapshot: Option<&Snapshot>,
     now: Now,
 ) -> Decision {
-    let mut decision = it.builder();
-    if let Some((key, _, fact)) = it.index.in_flight.answers().last() {
+    let mut decision = handoff.builder();
+    if let Some((key, _, fact)) = handoff.index.in_flight.answers().last() {
         decision.used(key.clone(), fact.clone());
     }
-    let mut last = it.index.memory.last_handoff.clone();
+    let mut last = handoff.index.memory.last_handoff.clone();
     for id in turn.messages() {
-        let Some(known) = it.index.memory.open.get(id) else { continue };
+        let Some(known) = handoff.index.memory.open.get(id) else { continue };
         if known.folder == Folder::Pending {
-            accept(it, &mut decision, id, known);
+            accept(handoff, &mut decision, id, known);
         }
         last = Some(id.clone());
     }
@@ -187,7 +187,7 @@ fn prepare(
 }
 
 /// HO-02: the new content is durable before the old name goes.
-fn accept(it: &Handoff, decision: &mut Draft, id: &str, known: &Known) {
+fn accept(handoff: &Handoff, decision: &mut Draft, id: &str, known: &Known) {
     let accepted = known.in_folder(Folder::Accepted);
     decision.row(RowId::new("HM2"));
     decision.effect(Effect::Move {
@@ -197,23 +197,23 @@ fn accept(it: &Handoff, decision: &mut Draft, id: &str, known: &Known) {
         seen: known.digest.clone(),
     });
     let message = known.message();
-    it.log(decision, "handoff_accepted", Some(message.to), &about(&message));
+    handoff.log(decision, "handoff_accepted", Some(message.to), &about(&message));
     decision.remember(Memo::open(id, accepted));
 }
 
-fn start(it: &Handoff, workflow: &Workflow, turn: &Turn, now: Now) -> Decision {
-    let mut decision = it.builder();
-    let run = RunId::new(format!("{}-{}", it.place.repo, decision.key()));
+fn start(handoff: &Handoff, workflow: &Workflow, turn: &Turn, now: Now) -> Decision {
+    let mut decision = handoff.builder();
+    let run = RunId::new(format!("{}-{}", handoff.place.repo, decision.key()));
     let (task, phase) = match &turn.subject {
         Subject::Plan => (workflow.id.clone(), "plan"),
-        Subject::Message(id) => (id.clone(), it.index.memory.open[id].message().kind.word()),
+        Subject::Message(id) => (id.clone(), handoff.index.memory.open[id].message().kind.word()),
     };
     if turn.shown != AgentStatus::Active {
-        upkeep::show_agent(it, &mut decision, turn.who, AgentStatus::Active, now);
+        upkeep::show_agent(handoff, &mut decision, turn.who, AgentStatus::Active, now);
     }
     let try_number = (turn.tries.failures() + 1).to_string();
     let more = [("run", run.as_str()), ("message", task.as_str()), ("try", try_number.as_str())];
-    it.log(&mut decision, "agent_started", Some(turn.who), &more);
+    handoff.log(&mut decision, "agent_started", Some(turn.who), &more);
     decision.effect(Effect::Spawn(Box::new(Spawn {
         run: run.clone(),
         seat: Seat::new(turn.who.word()),
@@ -221,7 +221,7 @@ fn start(it: &Handoff, workflow: &Workflow, turn: &Turn, now: Now) -> Decision {
         tree: TreeRef::Main,
         task,
         phase: phase.to_owned(),
-        prompt: prompt::prompt(it, workflow, turn, &run),
+        prompt: prompt::prompt(handoff, workflow, turn, &run),
         why: why(turn, phase),
         resume: turn.session.clone(),
         command: None,
@@ -247,23 +247,23 @@ fn why(turn: &Turn, phase: &str) -> String {
     }
 }
 
-pub(super) fn ask_snapshot(it: &Handoff, label: &str, since: Option<TreeId>) -> Decision {
-    let mut decision = it.builder();
+pub(super) fn ask_snapshot(handoff: &Handoff, label: &str, since: Option<TreeId>) -> Decision {
+    let mut decision = handoff.builder();
     let label = label.to_owned();
     decision.effect(Effect::Ask { query: Query::Snapshot { tree: TreeRef::Main, label, since } });
     decision.finish()
 }
 
 /// The answer to the snapshot of this name, if it has just come.
-pub(super) fn answer<'a>(it: &'a Handoff, wanted: &str) -> Option<(&'a Key, &'a Fact)> {
-    match it.index.in_flight.answers().last()? {
+pub(super) fn answer<'a>(handoff: &'a Handoff, wanted: &str) -> Option<(&'a Key, &'a Fact)> {
+    match handoff.index.in_flight.answers().last()? {
         (key, Query::Snapshot { label, .. }, fact) if label == wanted => Some((key, fact)),
         _ => None,
     }
 }
 
-pub(super) fn cannot_look(it: &Handoff, fact: &Fact) -> Decision {
-    let mut decision = it.builder();
-    hold::hold(it, &mut decision, hold::unanswered(fact));
+pub(super) fn cannot_look(handoff: &Handoff, fact: &Fact) -> Decision {
+    let mut decision = handoff.builder();
+    hold::hold(handoff, &mut decision, hold::unanswered(fact));
     decision.finish()
 }

@@ -52,24 +52,25 @@ pub(super) fn due(memory: &Memory) -> Option<Vec<Field>> {
     Some(wanted(workflow, agent, memory.last_handoff.as_deref()))
 }
 
-pub(super) fn state(it: &Handoff, now: Now) -> Option<Decision> {
-    match it.index.state.as_ref()? {
-        StateSeen::Bad(foreign) => other_shape(it, &foreign.problems),
-        StateSeen::Absent => ours_again(it).or_else(|| absent(it, now)),
-        StateSeen::Good(state) => ours_again(it)
-            .or_else(|| changed_locks(it, state, now))
-            .or_else(|| foreign_edit(it, state, now)),
+pub(super) fn state(handoff: &Handoff, now: Now) -> Option<Decision> {
+    match handoff.index.state.as_ref()? {
+        StateSeen::Bad(foreign) => other_shape(handoff, &foreign.problems),
+        StateSeen::Absent => ours_again(handoff).or_else(|| absent(handoff, now)),
+        StateSeen::Good(state) => ours_again(handoff)
+            .or_else(|| changed_locks(handoff, state, now))
+            .or_else(|| foreign_edit(handoff, state, now)),
     }
 }
 
 /// HO-04, HO-14: something else lies there. It is refused and never overwritten. Without a workflow or a message it is another
 /// tool's file, and only `status` tells of it.
-pub(super) fn other_shape(it: &Handoff, problems: &[Rejection]) -> Option<Decision> {
-    let matters = it.index.memory.under_way().is_some() || it.index.has_waiting_messages();
-    if !matters || hold::is_held_by(it, "HO-04") {
+pub(super) fn other_shape(handoff: &Handoff, problems: &[Rejection]) -> Option<Decision> {
+    let matters =
+        handoff.index.memory.under_way().is_some() || handoff.index.has_waiting_messages();
+    if !matters || hold::is_held_by(handoff, "HO-04") {
         return None;
     }
-    let mut decision = it.builder();
+    let mut decision = handoff.builder();
     for problem in problems {
         decision.reject(problem.clone());
     }
@@ -81,56 +82,56 @@ pub(super) fn other_shape(it: &Handoff, problems: &[Rejection]) -> Option<Decisi
          `agency handoff adopt` keeps a copy and writes our own file, with the other keys in it."
             .to_owned();
     reason.way_out = WayOut::AdoptState;
-    hold::hold(it, &mut decision, reason);
+    hold::hold(handoff, &mut decision, reason);
     Some(decision.finish())
 }
 
 /// The owner moved the other file away or put ours back: that is the way out which we named.
-fn ours_again(it: &Handoff) -> Option<Decision> {
-    let memory = &it.index.memory;
+fn ours_again(handoff: &Handoff) -> Option<Decision> {
+    let memory = &handoff.index.memory;
     if !memory.holds.iter().any(|hold| hold.way_out == WayOut::AdoptState) {
         return None;
     }
-    let mut decision = it.builder();
+    let mut decision = handoff.builder();
     let how = format!("`{}` is ours again or gone", state::PATH);
-    command::release_those(it, &mut decision, &how, |hold| hold.way_out == WayOut::AdoptState);
+    command::release_those(handoff, &mut decision, &how, |hold| hold.way_out == WayOut::AdoptState);
     Some(decision.finish())
 }
 
 /// Says in the shared state what an agent does now; a file of another format stays as it is.
 pub(super) fn show_agent(
-    it: &Handoff,
+    handoff: &Handoff,
     decision: &mut Draft,
     who: Who,
     status: AgentStatus,
     now: Now,
 ) {
-    if who != Who::Orchestrator && !matches!(it.index.state, Some(StateSeen::Bad(_))) {
+    if who != Who::Orchestrator && !matches!(handoff.index.state, Some(StateSeen::Bad(_))) {
         amend(decision, Vec::new(), state::agent_fields(who, status, now.wall));
     }
 }
 
-fn absent(it: &Handoff, now: Now) -> Option<Decision> {
-    let fields = due(&it.index.memory)?;
-    if let Some(waiting) = wait_first(it, SUSPECT, now) {
+fn absent(handoff: &Handoff, now: Now) -> Option<Decision> {
+    let fields = due(&handoff.index.memory)?;
+    if let Some(waiting) = wait_first(handoff, SUSPECT, now) {
         return waiting;
     }
-    let mut decision = it.builder();
+    let mut decision = handoff.builder();
     decision.remember(Memo::Suspect(SUSPECT.to_string(), None));
     amend(&mut decision, fields, []);
     let summary = format!("`{}` was removed; what is ours of it is back", state::PATH);
     let mut reason = Reason::new("HO-04", "removed", summary);
     reason.did = "We wrote it anew from our journal; locks and keys of others are gone.".to_owned();
     reason.wont = String::from("We cannot bring back what others kept in it.");
-    hold::tell(it, &mut decision, Severity::Warning, reason);
+    hold::tell(handoff, &mut decision, Severity::Warning, reason);
     Some(decision.finish())
 }
 
 /// `Some(..)`: not yet, with what must be remembered until then.
-pub(super) fn wait_first(it: &Handoff, what: &str, now: Now) -> Option<Option<Decision>> {
-    match it.index.memory.suspects.get(what) {
+pub(super) fn wait_first(handoff: &Handoff, what: &str, now: Now) -> Option<Option<Decision>> {
+    match handoff.index.memory.suspects.get(what) {
         None => {
-            let mut decision = it.builder();
+            let mut decision = handoff.builder();
             decision.remember(Memo::Suspect(what.to_string(), Some(Moment::after(now, PATIENCE))));
             Some(Some(decision.finish()))
         }
@@ -140,15 +141,16 @@ pub(super) fn wait_first(it: &Handoff, what: &str, now: Now) -> Option<Option<De
 }
 
 /// HO-05: a lock that changed hands before its time was written around the lock.
-fn changed_locks(it: &Handoff, state: &State, now: Now) -> Option<Decision> {
-    let before = &it.index.memory.locks;
+fn changed_locks(handoff: &Handoff, state: &State, now: Now) -> Option<Decision> {
+    let before = &handoff.index.memory.locks;
     if *before == state.locks {
         return None;
     }
-    let mut decision = it.builder();
+    let mut decision = handoff.builder();
     decision.remember(Memo::Locks(Some(state.locks.clone())));
     for (resource, after) in &state.locks {
-        let Some(before) = before.get(resource).filter(|it| locks::is_stolen(it, after, now.wall))
+        let Some(before) =
+            before.get(resource).filter(|handoff| locks::is_stolen(handoff, after, now.wall))
         else {
             continue;
         };
@@ -163,34 +165,34 @@ fn changed_locks(it: &Handoff, state: &State, now: Now) -> Option<Decision> {
         let mut reason = Reason::new("HO-05", resource.as_str(), format!("{found}; {wanted}"));
         reason.did = "It is noted; `agency lock list` shows who holds what.".to_owned();
         reason.wont = "We do not stop whoever writes around the lock.".to_owned();
-        hold::tell(it, &mut decision, Severity::Warning, reason);
+        hold::tell(handoff, &mut decision, Severity::Warning, reason);
     }
     Some(decision.finish())
 }
 
 /// HO-11: we are the arbiter of the fields that are ours. Two current agents are the owner's matter.
-fn foreign_edit(it: &Handoff, state: &State, now: Now) -> Option<Decision> {
-    let memory = &it.index.memory;
+fn foreign_edit(handoff: &Handoff, state: &State, now: Now) -> Option<Decision> {
+    let memory = &handoff.index.memory;
     let fields = due(memory)?;
     let wrong: Vec<&Field> = fields.iter().filter(|field| !state.holds(field)).collect();
     if wrong.is_empty() {
         memory.suspects.get(SUSPECT)?;
-        let mut decision = it.builder();
+        let mut decision = handoff.builder();
         decision.remember(Memo::Suspect(SUSPECT.to_string(), None));
         return Some(decision.finish());
     }
-    if let Some(waiting) = wait_first(it, SUSPECT, now) {
+    if let Some(waiting) = wait_first(handoff, SUSPECT, now) {
         return waiting;
     }
-    let mut decision = it.builder();
+    let mut decision = handoff.builder();
     decision.remember(Memo::Suspect(SUSPECT.to_string(), None));
     for field in &wrong {
         decision.reject(edited(state, field));
     }
-    let rival = rival(it, state);
+    let rival = rival(handoff, state);
     amend(&mut decision, fields.clone(), []);
     if let Some(rival) = rival {
-        hold::hold(it, &mut decision, two_agents(it, state, &rival));
+        hold::hold(handoff, &mut decision, two_agents(handoff, state, &rival));
     }
     Some(decision.finish())
 }
@@ -211,17 +213,17 @@ fn edited(state: &State, field: &Field) -> Rejection {
 }
 
 /// Another agent that calls itself the current one while ours is at work. The next one that ours has handed on to is none.
-fn rival(it: &Handoff, state: &State) -> Option<String> {
-    let (turn, running) = it.index.memory.running()?;
+fn rival(handoff: &Handoff, state: &State) -> Option<String> {
+    let (turn, running) = handoff.index.memory.running()?;
     let said = state.current_agent().filter(|said| *said != turn.who.word())?;
-    let open = it.index.memory.open.values();
+    let open = handoff.index.memory.open.values();
     let mut handed = open.filter(|known| known.by.as_ref() == Some(&running.run));
     let handed_on = handed.any(|known| known.to().word() == said);
     (!handed_on).then(|| clip(said, 60))
 }
 
-fn two_agents(it: &Handoff, state: &State, rival: &str) -> Reason {
-    let ours = it.index.memory.turn.as_ref().map_or("nobody", |turn| turn.who.word());
+fn two_agents(handoff: &Handoff, state: &State, rival: &str) -> Reason {
+    let ours = handoff.index.memory.turn.as_ref().map_or("nobody", |turn| turn.who.word());
     let summary = format!("two current agents: `{ours}` runs, and the state says `{rival}`");
     let mut reason = Reason::new("HO-11", "current_agent", summary);
     reason.evidence =

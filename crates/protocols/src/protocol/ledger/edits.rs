@@ -12,58 +12,59 @@ use crate::model::{
     Severity, WholeFile,
 };
 
-pub(super) fn look(it: &Ledger, now: Now) -> Option<Decision> {
-    let memory = &it.index.memory;
-    let moving = matches!(memory.turn().map(|turn| &turn.stage), Some(Stage::Landing(_)));
-    if memory.is_held() || moving {
+pub(super) fn look(ledger: &Ledger, now: Now) -> Option<Decision> {
+    let memory = &ledger.index.memory;
+    let transition = matches!(memory.turn().map(|turn| &turn.stage), Some(Stage::Landing(_)));
+    if memory.is_held() || transition {
         return None;
     }
-    let head = it.index.at_home()?;
+    let head = ledger.index.at_home()?;
     FILES.into_iter().find_map(|name| {
-        let file = it.index.whole(name)?;
+        let file = ledger.index.whole(name)?;
         let news = memory.known.get(name) != Some(&file.digest);
-        news.then(|| look_at(it, head, name, file, now))
+        news.then(|| look_at(ledger, head, name, file, now))
     })
 }
 
 fn look_at(
-    it: &Ledger,
+    ledger: &Ledger,
     head: &CommitId,
     name: &'static str,
     file: &WholeFile,
     now: Now,
 ) -> Decision {
-    if let Some(Fact::Planned(planned)) = it.index.fact(|query| is_plan_of(query, it.main(), name))
+    if let Some(Fact::Planned(planned)) =
+        ledger.index.fact(|query| is_plan_of(query, ledger.main(), name))
     {
-        let mut decision = it.draft();
+        let mut decision = ledger.draft();
         decision.effect(Effect::Commit(planned.clone()));
         decision.remember(Memo::Known(name.to_owned(), Some(file.digest.clone())));
         return decision.finish();
     }
-    let Some(committed) = it.index.file_at(head, name) else {
-        let mut decision = it.draft();
+    let Some(committed) = ledger.index.file_at(head, name) else {
+        let mut decision = ledger.draft();
         super::opening::ask_docs(&mut decision, head);
         return decision.finish();
     };
     if committed.is_some_and(|bytes| bytes.0 == *file.bytes) {
-        let mut decision = it.draft();
+        let mut decision = ledger.draft();
         decision.remember(Memo::Known(name.to_owned(), Some(file.digest.clone())));
         return decision.finish();
     }
     let bytes = Bytes(file.bytes.to_vec());
     // A file that is not the ledger's has held the loop before this.
     let (after, _) = alone(name, &bytes);
-    match running(it).zip(committed) {
+    match running(ledger).zip(committed) {
         Some((turn, committed)) => {
             let (before, _) = alone(name, committed);
             let rejections = changes::found(turn.task.agent, &before, &after).rejections;
             if rejections.is_empty() {
-                commit(it, head, name, bytes, now)
+                commit(ledger, head, name, bytes, now)
             } else {
-                put_back(it, name, file, committed, rejections)
+                put_back(ledger, name, file, committed, rejections)
             }
         }
-        None => commit(it, head, name, bytes, now),
+        None => commit(ledger, head, name, bytes, now),
     }
 }
 
@@ -72,15 +73,21 @@ fn is_plan_of(query: &Query, main: &str, name: &str) -> bool {
         if branch == main && take.is_empty() && write.len() == 1 && write[0].0.as_str() == name)
 }
 
-fn running(it: &Ledger) -> Option<&Turn> {
-    let turn = it.index.memory.turn()?;
+fn running(ledger: &Ledger) -> Option<&Turn> {
+    let turn = ledger.index.memory.turn()?;
     matches!(turn.stage, Stage::Running(_) | Stage::Ended(_) | Stage::Looked(_)).then_some(turn)
 }
 
-fn commit(it: &Ledger, head: &CommitId, name: &'static str, bytes: Bytes, now: Now) -> Decision {
-    let mut decision = it.draft();
+fn commit(
+    ledger: &Ledger,
+    head: &CommitId,
+    name: &'static str,
+    bytes: Bytes,
+    now: Now,
+) -> Decision {
+    let mut decision = ledger.draft();
     let query = Query::Plan {
-        branch: it.main().to_owned(),
+        branch: ledger.main().to_owned(),
         parent: Some(head.clone()),
         take: Vec::new(),
         write: vec![(RelPath::fixed(name), bytes)],
@@ -92,8 +99,8 @@ fn commit(it: &Ledger, head: &CommitId, name: &'static str, bytes: Bytes, now: N
 }
 
 /// The main branch moved before the edit could be committed.
-pub(super) fn look_again(it: &Ledger, planned: &PlannedCommit) -> Decision {
-    let mut decision = it.draft();
+pub(super) fn look_again(ledger: &Ledger, planned: &PlannedCommit) -> Decision {
+    let mut decision = ledger.draft();
     for change in &planned.changes {
         decision.remember(Memo::Known(change.path.to_string(), None));
     }
@@ -102,13 +109,13 @@ pub(super) fn look_again(it: &Ledger, planned: &PlannedCommit) -> Decision {
 
 /// LG-06: the file goes back to what the main branch has; the bytes are kept by the shell.
 fn put_back(
-    it: &Ledger,
+    ledger: &Ledger,
     name: &'static str,
     file: &WholeFile,
     committed: &Bytes,
     rejections: Vec<Rejection>,
 ) -> Decision {
-    let mut decision = it.draft();
+    let mut decision = ledger.draft();
     let evidence: Vec<String> = rejections.iter().map(ToString::to_string).collect();
     for rejection in rejections {
         decision.reject(rejection.with_digest(&file.digest));
@@ -124,6 +131,6 @@ fn put_back(
     reason.did =
         "The file is as the main branch has it; the other bytes are in quarantine.".to_owned();
     reason.evidence = evidence;
-    engine::tell(it, &mut decision, Weight::Tell(Severity::Warning), reason);
+    engine::tell(ledger, &mut decision, Weight::Tell(Severity::Warning), reason);
     decision.finish()
 }

@@ -23,13 +23,13 @@ enum Place {
 }
 
 /// The first file in the owner's tree that is there and is not the ledger's: of another shape, not JSON, or not a plain file.
-pub(super) fn in_tree(it: &Ledger) -> Option<Foreign> {
+pub(super) fn in_tree(ledger: &Ledger) -> Option<Foreign> {
     // During a merge or rebase of the owner's the files hold conflict markers.
-    if it.index.checkout.as_ref().is_some_and(|checkout| checkout.busy.is_some()) {
+    if ledger.index.checkout.as_ref().is_some_and(|checkout| checkout.busy.is_some()) {
         return None;
     }
     FILES.into_iter().find_map(|name| {
-        let (problem, version) = match it.index.file(name)? {
+        let (problem, version) = match ledger.index.file(name)? {
             FileState::Absent => return None,
             FileState::Whole(file) => {
                 let bytes = Bytes(file.bytes.to_vec());
@@ -45,8 +45,8 @@ pub(super) fn in_tree(it: &Ledger) -> Option<Foreign> {
 }
 
 /// A file that is there and was not read yet: it is empty or stops in the middle. It may be somebody's, so nothing starts beside it.
-pub(super) fn unread(it: &Ledger) -> Option<&'static str> {
-    FILES.into_iter().find(|name| !it.index.was_read(name))
+pub(super) fn unread(ledger: &Ledger) -> Option<&'static str> {
+    FILES.into_iter().find(|name| !ledger.index.was_read(name))
 }
 
 /// How the owner goes on with `command`.
@@ -57,8 +57,12 @@ pub(super) fn unread_refusal(name: &str, command: &str) -> String {
 }
 
 /// The same for the files of a commit of the main branch.
-pub(super) fn in_commit(it: &Ledger, commit: &CommitId, problems: &[Rejection]) -> Option<Foreign> {
-    let place = Place::Commit { branch: it.main().to_owned(), commit: commit.clone() };
+pub(super) fn in_commit(
+    ledger: &Ledger,
+    commit: &CommitId,
+    problems: &[Rejection],
+) -> Option<Foreign> {
+    let place = Place::Commit { branch: ledger.main().to_owned(), commit: commit.clone() };
     let problem = problems.first()?.clone();
     Some(Foreign { problem, version: commit.to_string(), place })
 }

@@ -10,8 +10,8 @@ pub(super) fn notice(rule: &'static str, subject: impl Into<String>, summary: St
 }
 
 /// The loop stops, and the owner is told.
-pub(super) fn held(it: &Ledger, notice: Notice) -> Decision {
-    let mut draft = it.draft();
-    engine::hold(it, &mut draft, notice);
+pub(super) fn held(ledger: &Ledger, notice: Notice) -> Decision {
+    let mut draft = ledger.draft();
+    engine::hold(ledger, &mut draft, notice);
     draft.finish()
 }

@@ -10,7 +10,7 @@ use super::memory::{Ended, Fate, Found, Looked, Memo, Moving, Superseded, Turn};
 use super::opening::{self, ask_docs, files_at, phase_after};
 use super::progress::short;
 use super::reviews::{FixDraft, Reviews, issue_id};
-use super::table::{self, Action, Cycles, Next, Row, Said, may};
+use super::table::{self, Action, Cycles, Next, Row, SessionResult, may};
 use super::words::{AgentType, Outcome, Verdict};
 use super::{FEATURES, Ledger, PROGRESS, REVIEWS, failing, hold, hold::notice};
 use crate::engine::{self, Notice, Step, Weight};
@@ -21,8 +21,8 @@ use crate::model::{
 use serde_json::{Value, json};
 
 /// Everything that a session is judged by.
-struct Bench<'a> {
-    it: &'a Ledger,
+struct JudgeContext<'a> {
+    ledger: &'a Ledger,
     turn: &'a Turn,
     ended: &'a Ended,
     before: Docs,
@@ -37,23 +37,23 @@ struct Bench<'a> {
 
 /// What it came to.
 struct Finding {
-    said: Said,
+    said: SessionResult,
     ops: Vec<Op>,
     /// The review that it wrote, if it did.
     review: Option<Value>,
     why: String,
 }
 
-pub(super) fn judge(it: &Ledger, turn: &Turn, looked: &Looked, now: Now) -> Option<Decision> {
+pub(super) fn judge(ledger: &Ledger, turn: &Turn, looked: &Looked, now: Now) -> Option<Decision> {
     let Looked { ended, found: Found { tip, strayed } } = looked;
     let strayed = *strayed;
-    if let Some(decision) = engine::excused(it, turn, ended, now) {
+    if let Some(decision) = engine::excused(ledger, turn, ended, now) {
         return Some(decision);
     }
-    let asked = facts(it, turn, ended, tip).zip(has_built(it, turn, ended, tip));
-    let asked = asked.zip(is_merged(it, turn, ended, tip));
+    let asked = facts(ledger, turn, ended, tip).zip(has_built(ledger, turn, ended, tip));
+    let asked = asked.zip(is_merged(ledger, turn, ended, tip));
     let Some((((before, after, commits), built), merged)) = asked else {
-        return Some(ask(it, turn, ended, tip));
+        return Some(ask(ledger, turn, ended, tip));
     };
     let superseded = if merged { superseded(before, after) } else { Vec::new() };
     let (before, _) = Docs::read(before);
@@ -61,14 +61,25 @@ pub(super) fn judge(it: &Ledger, turn: &Turn, looked: &Looked, now: Now) -> Opti
     let mut changes = changes::found(turn.task.agent, &before, &after);
     let refused = unreadable.first().map(ToString::to_string);
     changes.rejections.extend(unreadable);
-    let mut bench =
-        Bench { it, turn, ended, before, after, commits, built, superseded, tip, changes };
+    let mut bench = JudgeContext {
+        ledger,
+        turn,
+        ended,
+        before,
+        after,
+        commits,
+        built,
+        superseded,
+        tip,
+        changes,
+    };
     let finding = bench.finding(strayed, refused);
     // A REVIEW that says PASS may merge what it reviewed, and only that.
-    let allowed = may(turn.task.agent, Action::Merge) && finding.said == Said::Pass && !strayed;
+    let allowed =
+        may(turn.task.agent, Action::Merge) && finding.said == SessionResult::Pass && !strayed;
     let gate = merged && !allowed;
     if gate && !turn.task.excused {
-        return Some(hold::held(it, reached_main(turn, ended)));
+        return Some(hold::held(ledger, reached_main(turn, ended)));
     }
     if strayed && !may(turn.task.agent, Action::WriteCode) {
         let what = format!("on `{}`", turn.task.branch);
@@ -85,7 +96,7 @@ pub(super) fn judge(it: &Ledger, turn: &Turn, looked: &Looked, now: Now) -> Opti
 /// Before and after, and the commits of the session, once all of it is answered.
 #[expect(clippy::type_complexity, reason = "three answers that are only ever taken apart again")]
 fn facts<'a>(
-    it: &'a Ledger,
+    ledger: &'a Ledger,
     turn: &Turn,
     ended: &Ended,
     tip: &CommitId,
@@ -93,15 +104,15 @@ fn facts<'a>(
     let tree = TreeRef::Worktree(turn.tree());
     let mut after = [None; 3];
     for (at, name) in FILES.into_iter().enumerate() {
-        after[at] = it.index.file_in(&tree, name)?;
+        after[at] = ledger.index.file_in(&tree, name)?;
     }
     let range = |query: &Query| matches!(query, Query::Range { from, to } if from.as_ref() == Some(&ended.base.commit) && to == tip);
-    let Fact::Commits(commits) = it.index.fact(range)? else { return None };
-    Some((files_at(it, &turn.task.main_at)?, after, commits))
+    let Fact::Commits(commits) = ledger.index.fact(range)? else { return None };
+    Some((files_at(ledger, &turn.task.main_at)?, after, commits))
 }
 
-fn ask(it: &Ledger, turn: &Turn, ended: &Ended, tip: &CommitId) -> Decision {
-    let mut decision = it.draft();
+fn ask(ledger: &Ledger, turn: &Turn, ended: &Ended, tip: &CommitId) -> Decision {
+    let mut decision = ledger.draft();
     ask_docs(&mut decision, &turn.task.main_at);
     for name in FILES {
         let (tree, path) = (TreeRef::Worktree(turn.tree()), RelPath::fixed(name));
@@ -114,13 +125,13 @@ fn ask(it: &Ledger, turn: &Turn, ended: &Ended, tip: &CommitId) -> Decision {
     }
     let name = format!("refs/heads/{}", turn.task.branch);
     decision.effect(Effect::Ask { query: Query::Tip { name } });
-    let (branch, commit) = (it.main().to_owned(), work(turn, ended, tip).clone());
+    let (branch, commit) = (ledger.main().to_owned(), work(turn, ended, tip).clone());
     decision.effect(Effect::Ask { query: Query::Contains { branch, commit } });
-    let name = format!("refs/heads/{}", it.main());
+    let name = format!("refs/heads/{}", ledger.main());
     decision.effect(Effect::Ask { query: Query::Tip { name } });
     // The second time round: the main branch has moved, and we know where to.
     if let Some(main) =
-        opening::tip(it, it.main()).flatten().filter(|main| **main != turn.task.main_at)
+        opening::tip(ledger, ledger.main()).flatten().filter(|main| **main != turn.task.main_at)
     {
         let (mine, theirs) = copies(turn, ended, tip, main);
         if own_changes(turn, ended, tip).as_ref() != Some(&mine) {
@@ -152,9 +163,9 @@ fn own_changes(turn: &Turn, ended: &Ended, tip: &CommitId) -> Option<Query> {
 }
 
 /// LG-14: commits that touch only the ledger's files are a record, not code. `None`: that must be asked first.
-fn has_built(it: &Ledger, turn: &Turn, ended: &Ended, tip: &CommitId) -> Option<bool> {
+fn has_built(ledger: &Ledger, turn: &Turn, ended: &Ended, tip: &CommitId) -> Option<bool> {
     let Some(query) = own_changes(turn, ended, tip) else { return Some(false) };
-    let Fact::Changes(changes) = it.index.fact(|asked| *asked == query)? else { return None };
+    let Fact::Changes(changes) = ledger.index.fact(|asked| *asked == query)? else { return None };
     Some(changes.iter().any(|change| !is_ledger(&change.path)))
 }
 
@@ -164,18 +175,20 @@ fn work<'a>(turn: &Turn, ended: &'a Ended, tip: &'a CommitId) -> &'a CommitId {
 }
 
 /// Is the work in the main branch: by its commits, or as a copy (squashed, picked)? `None`: that must be asked first.
-fn is_merged(it: &Ledger, turn: &Turn, ended: &Ended, tip: &CommitId) -> Option<bool> {
+fn is_merged(ledger: &Ledger, turn: &Turn, ended: &Ended, tip: &CommitId) -> Option<bool> {
     let contained =
-        it.index.fact(|query| matches!(query, Query::Contains { .. })) == Some(&Fact::Yes);
+        ledger.index.fact(|query| matches!(query, Query::Contains { .. })) == Some(&Fact::Yes);
     // Where nothing was built there is nothing that could have been merged.
     let built = may(turn.task.agent, Action::Merge) || *tip != ended.base.commit;
-    let main = opening::tip(it, it.main())?;
+    let main = opening::tip(ledger, ledger.main())?;
     if contained || !built || main.is_none_or(|main| *main == turn.task.main_at) {
         return Some(contained && built);
     }
     let (mine, theirs) = copies(turn, ended, tip, main?);
     let changed = |query: &Query| {
-        let Fact::Changes(changes) = it.index.fact(|asked| asked == query)? else { return None };
+        let Fact::Changes(changes) = ledger.index.fact(|asked| asked == query)? else {
+            return None;
+        };
         Some(changes)
     };
     let (mine, theirs) = (changed(&mine)?, changed(&theirs)?);
@@ -243,7 +256,7 @@ fn left_after_the_last_fix(row: &Row, ops: &[Op]) -> Vec<Value> {
     ids.map(|id| json!({"issue_id": id, "reason": why})).collect()
 }
 
-impl Bench<'_> {
+impl JudgeContext<'_> {
     /// `refused`: the first of its ledger files that is not the ledger's.
     fn finding(&mut self, strayed: bool, refused: Option<String>) -> Finding {
         if let Some(why) = failing::failed(self.ended) {
@@ -268,7 +281,7 @@ impl Bench<'_> {
     }
 
     fn nothing(&self, why: String) -> Finding {
-        Finding { said: Said::Failed, ops: Vec::new(), review: None, why }
+        Finding { said: SessionResult::Failed, ops: Vec::new(), review: None, why }
     }
 
     /// What it says about itself.
@@ -295,14 +308,19 @@ impl Bench<'_> {
         }
         list.reopen_all();
         let value = list.value().clone();
-        Finding { said: Said::Listed, ops: vec![Op::List(value)], review: None, why: String::new() }
+        Finding {
+            said: SessionResult::Listed,
+            ops: vec![Op::List(value)],
+            review: None,
+            why: String::new(),
+        }
     }
 
     fn implemented(&mut self) -> Finding {
         if !self.built {
             return self.nothing("it changed no code".to_owned());
         }
-        Finding { said: Said::Ready, ops: Vec::new(), review: None, why: String::new() }
+        Finding { said: SessionResult::Ready, ops: Vec::new(), review: None, why: String::new() }
     }
 
     /// LG-08: every attempt counts, also one that is not recorded by who made it.
@@ -317,7 +335,12 @@ impl Bench<'_> {
         let Some(fix) = fix.or_else(|| self.own_fix(&reviews)) else {
             return self.nothing("there is no review whose issues it could fix".to_owned());
         };
-        Finding { said: Said::Ready, ops: vec![Op::Fix(fix)], review: None, why: String::new() }
+        Finding {
+            said: SessionResult::Ready,
+            ops: vec![Op::Fix(fix)],
+            review: None,
+            why: String::new(),
+        }
     }
 
     /// LG-12: the commits that fixed something are commits of this session.
@@ -434,7 +457,7 @@ impl Bench<'_> {
         let mut range = json!({"from": short(from), "to": short(to)});
         let described = said.get("description").filter(|text| text.is_string()).cloned();
         range["description"] = described.unwrap_or_else(|| {
-            let (main, branch) = (self.it.main(), &self.turn.task.branch);
+            let (main, branch) = (self.ledger.main(), &self.turn.task.branch);
             json!(format!("Reviewing commits from {main} to the HEAD of {branch}"))
         });
         review["commit_range"] = range;
@@ -457,13 +480,13 @@ impl Bench<'_> {
         ops.push(Op::Session(self.session(outcome, &why)));
         ops.push(self.status(row, &ops, architecture));
         let writes_code = may(self.turn.task.agent, Action::WriteCode);
-        let moving = Moving {
+        let transition = Moving {
             row: row.id.to_owned(),
             at: self.ended.at,
             run: self.ended.run.clone(),
             ops,
             stand: if writes_code { self.tip.clone() } else { self.ended.base.commit.clone() },
-            found: opening::tip(self.it, &self.turn.task.branch).flatten().cloned(),
+            found: opening::tip(self.ledger, &self.turn.task.branch).flatten().cloned(),
             fate,
             cleaned: false,
             resync: false,
@@ -472,7 +495,7 @@ impl Bench<'_> {
             failure: (row.next == Next::Again).then_some(why),
             superseded: std::mem::take(&mut self.superseded),
         };
-        self.tell(moving)
+        self.tell(transition)
     }
 
     fn cycles(&self, finding: &Finding) -> Cycles {
@@ -644,8 +667,8 @@ impl Bench<'_> {
     }
 
     /// The decision: what was refused is journalled, told, and said to the next agent.
-    fn tell(self, moving: Moving) -> Decision {
-        let (it, turn) = (self.it, self.turn);
+    fn tell(self, transition: Moving) -> Decision {
+        let (it, turn) = (self.ledger, self.turn);
         let mut decision = it.draft();
         let rejections = self.changes.rejections;
         let words: Vec<String> = rejections.iter().map(ToString::to_string).collect();
@@ -653,12 +676,12 @@ impl Bench<'_> {
         for rejection in rejections {
             decision.reject(rejection);
         }
-        if moving.failure.is_some() && self.ended.outcome == RunOutcome::Ok {
+        if transition.failure.is_some() && self.ended.outcome == RunOutcome::Ok {
             let seat = Seat::new(turn.task.agent.role());
             decision.effect(Effect::Log(Event::no_artifact(&self.ended.run, seat)));
         }
         decision.remember(Memo::Refused(Some(words.clone())));
-        decision.remember(Memo::turn(turn.step(Step::Judged(Box::new(moving)))));
+        decision.remember(Memo::turn(turn.step(Step::Judged(Box::new(transition)))));
         if broken {
             let summary =
                 format!("{} did what is not its to do; it was undone", turn.task.agent.word());

@@ -14,26 +14,26 @@ use crate::model::{
 use serde_json::Value;
 
 /// Nothing is under way: look at the main branch.
-pub(super) fn choose(it: &Ledger, _: Now) -> Option<Decision> {
-    let main = it.main();
-    let Some((commit, docs)) = docs_at_tip(it) else {
+pub(super) fn choose(ledger: &Ledger, _: Now) -> Option<Decision> {
+    let main = ledger.main();
+    let Some((commit, docs)) = docs_at_tip(ledger) else {
         // Without a new commit there is nothing new to do.
-        let resting =
-            it.index.memory.rest().is_some() && it.index.memory.rest() == it.index.at_home();
-        let answered = !it.index.in_flight.answers().is_empty();
-        return (!resting || answered).then(|| look(it, main));
+        let resting = ledger.index.memory.rest().is_some()
+            && ledger.index.memory.rest() == ledger.index.at_home();
+        let answered = !ledger.index.in_flight.answers().is_empty();
+        return (!resting || answered).then(|| look(ledger, main));
     };
     let docs = match docs {
         Ok(docs) => docs,
-        Err(foreign) => return Some(hold::held(it, foreign.reason())),
+        Err(foreign) => return Some(hold::held(ledger, foreign.reason())),
     };
-    let mut decision = it.draft();
-    if let Some(decision) = parking::look(it, &docs) {
+    let mut decision = ledger.draft();
+    if let Some(decision) = parking::look(ledger, &docs) {
         return Some(decision);
     }
-    match session(it, &docs) {
-        Some((AgentType::Initializer, ..)) if is_list_in_tree(it) => {
-            return Some(hold::held(it, list_is_not_committed(it)));
+    match session(ledger, &docs) {
+        Some((AgentType::Initializer, ..)) if is_list_in_tree(ledger) => {
+            return Some(hold::held(ledger, list_is_not_committed(ledger)));
         }
         Some((agent, feature, branch)) => {
             let main_at = commit.clone();
@@ -41,7 +41,7 @@ pub(super) fn choose(it: &Ledger, _: Now) -> Option<Decision> {
             decision.remember(Memo::turn(Turn::new(task)));
             decision.remember(Memo::Rest(None));
         }
-        None if !it.index.memory.standing.is_empty()
+        None if !ledger.index.memory.standing.is_empty()
             && docs.features.as_ref().is_some_and(|list| list.pending().next().is_some()) =>
         {
             // The loop rests; `parking.rs` has told the owner which features wait for them.
@@ -56,19 +56,19 @@ pub(super) fn choose(it: &Ledger, _: Now) -> Option<Decision> {
             let mut reason = notice("LG-04", format!("complete {commit}"), summary);
             reason.did = "Nothing is left to do; new features start it again.".to_owned();
             decision.remember(Memo::Rest(Some(commit.clone())));
-            engine::tell(it, &mut decision, Weight::Tell(Severity::Notice), reason);
+            engine::tell(ledger, &mut decision, Weight::Tell(Severity::Notice), reason);
         }
     }
     Some(decision.finish())
 }
 
 /// LG-02: INITIALIZER starts only where there is no list at all. One that git does not follow is a list too.
-fn is_list_in_tree(it: &Ledger) -> bool {
-    it.index.file(FEATURES).is_some_and(|state| *state != FileState::Absent)
+fn is_list_in_tree(ledger: &Ledger) -> bool {
+    ledger.index.file(FEATURES).is_some_and(|state| *state != FileState::Absent)
 }
 
-fn list_is_not_committed(it: &Ledger) -> Notice {
-    let main = it.main();
+fn list_is_not_committed(ledger: &Ledger) -> Notice {
+    let main = ledger.main();
     let summary = format!("`{FEATURES}` is in your tree, but not on `{main}`");
     let mut reason = notice("LG-02", FEATURES, summary);
     reason.wont = format!(
@@ -79,13 +79,13 @@ fn list_is_not_committed(it: &Ledger) -> Notice {
 }
 
 /// Round by round: where the branch stands, then the documents there.
-pub(super) fn look(it: &Ledger, branch: &str) -> Decision {
-    let mut decision = it.draft();
-    match tip(it, branch) {
+pub(super) fn look(ledger: &Ledger, branch: &str) -> Decision {
+    let mut decision = ledger.draft();
+    match tip(ledger, branch) {
         Some(Some(commit)) => ask_docs(&mut decision, commit),
         Some(None) => {
             let summary = format!("the branch `{branch}` of the ledger is gone");
-            return hold::held(it, notice("LG-04", branch, summary));
+            return hold::held(ledger, notice("LG-04", branch, summary));
         }
         None => drop(
             decision
@@ -106,37 +106,42 @@ pub(super) fn docs_of(commit: &CommitId) -> Vec<Query> {
 }
 
 /// The answer to where a branch stands, if it was asked.
-pub(super) fn tip<'a>(it: &'a Ledger, branch: &str) -> Option<Option<&'a CommitId>> {
+pub(super) fn tip<'a>(ledger: &'a Ledger, branch: &str) -> Option<Option<&'a CommitId>> {
     let wanted = format!("refs/heads/{branch}");
     let asked = |query: &Query| matches!(query, Query::Tip { name } if *name == wanted);
-    let Fact::Tip(commit) = it.index.fact(asked)? else { return None };
+    let Fact::Tip(commit) = ledger.index.fact(asked)? else { return None };
     Some(commit.as_ref())
 }
 
 /// The three files at a commit, once all are answered.
-pub(super) fn files_at<'a>(it: &'a Ledger, commit: &CommitId) -> Option<[Option<&'a Bytes>; 3]> {
+pub(super) fn files_at<'a>(
+    ledger: &'a Ledger,
+    commit: &CommitId,
+) -> Option<[Option<&'a Bytes>; 3]> {
     let mut files = [None; 3];
     for (at, name) in FILES.into_iter().enumerate() {
-        files[at] = it.index.file_at(commit, name)?;
+        files[at] = ledger.index.file_at(commit, name)?;
     }
     Some(files)
 }
 
 /// The documents at the commit that was asked about last, or the file there that is not the ledger's.
-pub(super) fn docs_at_tip(it: &Ledger) -> Option<(&CommitId, Result<Docs, Box<foreign::Foreign>>)> {
-    let commit = it.index.in_flight.answers().iter().find_map(|(_, query, _)| {
+pub(super) fn docs_at_tip(
+    ledger: &Ledger,
+) -> Option<(&CommitId, Result<Docs, Box<foreign::Foreign>>)> {
+    let commit = ledger.index.in_flight.answers().iter().find_map(|(_, query, _)| {
         let Query::FileAt { commit, .. } = query else { return None };
         Some(commit)
     })?;
-    let (docs, problems) = Docs::read(files_at(it, commit)?);
+    let (docs, problems) = Docs::read(files_at(ledger, commit)?);
     let unusable = docs.features.as_ref().and_then(Features::unusable);
     let problems: Vec<_> = problems.into_iter().chain(unusable).collect();
-    let foreign = foreign::in_commit(it, commit, &problems);
+    let foreign = foreign::in_commit(ledger, commit, &problems);
     Some((commit, foreign.map_or(Ok(docs), |foreign| Err(Box::new(foreign)))))
 }
 
 /// Agent, feature and branch of the next session; `None`: nothing is left to do.
-fn session(it: &Ledger, docs: &Docs) -> Option<(AgentType, Option<String>, String)> {
+fn session(ledger: &Ledger, docs: &Docs) -> Option<(AgentType, Option<String>, String)> {
     let Some(list) = docs.features.as_ref() else {
         return Some((AgentType::Initializer, None, "ledger/initializer".to_owned()));
     };
@@ -144,7 +149,8 @@ fn session(it: &Ledger, docs: &Docs) -> Option<(AgentType, Option<String>, Strin
     let field = |name: &str| status[name].as_str().map(str::to_owned);
     let phase = docs.progress.as_ref().and_then(|progress| progress.phase());
     let branch = field("current_branch").filter(|branch| is_ours(branch));
-    let open = |feature: &Feature<'_>| !feature.passes() && !parking::is_parked(it, &feature.id());
+    let open =
+        |feature: &Feature<'_>| !feature.passes() && !parking::is_parked(ledger, &feature.id());
     match (phase.unwrap_or(AgentType::Implement), branch) {
         (agent @ (AgentType::Review | AgentType::Fix), Some(branch)) => {
             Some((agent, field("current_feature"), branch))
@@ -191,17 +197,20 @@ pub(super) fn phase_after(docs: &Docs) -> AgentType {
 }
 
 /// The branch begins where the main branch is, or goes on where it was, with the main branch's documents in it.
-pub(super) fn bring_up_to_date(it: &Ledger, turn: &Turn, now: Now) -> Option<Decision> {
-    if let Some(Fact::Planned(planned)) = it.index.fact(|query| matches!(query, Query::Plan { .. }))
+pub(super) fn bring_up_to_date(ledger: &Ledger, turn: &Turn, now: Now) -> Option<Decision> {
+    if let Some(Fact::Planned(planned)) =
+        ledger.index.fact(|query| matches!(query, Query::Plan { .. }))
     {
-        return Some(based_on(it, turn, planned));
+        return Some(based_on(ledger, turn, planned));
     }
-    let Some(found) = tip(it, &turn.task.branch) else { return Some(ask_tip(it, turn)) };
+    let Some(found) = tip(ledger, &turn.task.branch) else { return Some(ask_tip(ledger, turn)) };
     let Some(found) = found else {
-        return Some(it.step(turn, Step::Prepared(Base { commit: turn.task.main_at.clone() })));
+        return Some(ledger.step(turn, Step::Prepared(Base { commit: turn.task.main_at.clone() })));
     };
-    let (Some(main), Some(branch)) = (files_at(it, &turn.task.main_at), files_at(it, found)) else {
-        let mut decision = it.draft();
+    let (Some(main), Some(branch)) =
+        (files_at(ledger, &turn.task.main_at), files_at(ledger, found))
+    else {
+        let mut decision = ledger.draft();
         let name = format!("refs/heads/{}", turn.task.branch);
         decision.effect(Effect::Ask { query: Query::Tip { name } });
         ask_docs(&mut decision, &turn.task.main_at);
@@ -217,9 +226,9 @@ pub(super) fn bring_up_to_date(it: &Ledger, turn: &Turn, now: Now) -> Option<Dec
         .filter_map(|(name, (main, _))| Some((RelPath::fixed(name), main?.clone())))
         .collect();
     if write.is_empty() {
-        return Some(it.step(turn, Step::Prepared(Base { commit: found.clone() })));
+        return Some(ledger.step(turn, Step::Prepared(Base { commit: found.clone() })));
     }
-    let mut decision = it.draft();
+    let mut decision = ledger.draft();
     let query = Query::Plan {
         branch: turn.task.branch.clone(),
         parent: Some(found.clone()),
@@ -232,16 +241,16 @@ pub(super) fn bring_up_to_date(it: &Ledger, turn: &Turn, now: Now) -> Option<Dec
     Some(decision.finish())
 }
 
-fn ask_tip(it: &Ledger, turn: &Turn) -> Decision {
-    let mut decision = it.draft();
+fn ask_tip(ledger: &Ledger, turn: &Turn) -> Decision {
+    let mut decision = ledger.draft();
     decision.effect(Effect::Ask {
         query: Query::Tip { name: format!("refs/heads/{}", turn.task.branch) },
     });
     decision.finish()
 }
 
-fn based_on(it: &Ledger, turn: &Turn, planned: &PlannedCommit) -> Decision {
-    let mut decision = it.draft();
+fn based_on(ledger: &Ledger, turn: &Turn, planned: &PlannedCommit) -> Decision {
+    let mut decision = ledger.draft();
     decision.effect(Effect::Merge(planned.clone()));
     let base = Base { commit: planned.id.clone() };
     decision.remember(Memo::turn(turn.step(Step::Prepared(base))));

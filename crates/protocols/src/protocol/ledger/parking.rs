@@ -12,31 +12,31 @@ use crate::model::{Decision, Effect};
 /// So many rejections, and the owner is asked.
 const REJECTS_MAX: usize = 2;
 
-pub(super) fn is_parked(it: &Ledger, feature: &str) -> bool {
-    matches!(it.index.memory.standing.get(feature), Some(Standing::Parked { .. }))
+pub(super) fn is_parked(ledger: &Ledger, feature: &str) -> bool {
+    matches!(ledger.index.memory.standing.get(feature), Some(Standing::Parked { .. }))
 }
 
 /// The parked features, for `agency status`.
-pub(super) fn parked(it: &Ledger) -> Vec<&str> {
-    let standing = it.index.memory.standing.keys().map(String::as_str);
-    standing.filter(|feature| is_parked(it, feature)).collect()
+pub(super) fn parked(ledger: &Ledger) -> Vec<&str> {
+    let standing = ledger.index.memory.standing.keys().map(String::as_str);
+    standing.filter(|feature| is_parked(ledger, feature)).collect()
 }
 
 /// Nothing else is left to do: the loop waits for the owner.
-pub(super) fn only_parked_left(it: &Ledger) -> Option<String> {
-    let memory = &it.index.memory;
-    let parked = parked(it);
+pub(super) fn only_parked_left(ledger: &Ledger) -> Option<String> {
+    let memory = &ledger.index.memory;
+    let parked = parked(ledger);
     let rests = memory.turn().is_none() && memory.rest().is_some() && !parked.is_empty();
     rests.then(|| format!("{} was rejected twice and waits for you", parked.join(", ")))
 }
 
 /// Parks what was rejected too often, one feature at a time, and forgets what waits no longer.
-pub(super) fn look(it: &Ledger, docs: &Docs) -> Option<Decision> {
+pub(super) fn look(ledger: &Ledger, docs: &Docs) -> Option<Decision> {
     let list = docs.features.as_ref()?;
-    let memory = &it.index.memory;
+    let memory = &ledger.index.memory;
     let done = |id: &&String| list.get(id).is_none_or(|feature| feature.passes());
     if let Some(id) = memory.standing.keys().find(done) {
-        let mut decision = it.draft();
+        let mut decision = ledger.draft();
         if let Some(Standing::Parked { cause, .. }) = memory.standing.get(id) {
             let how = format!("{id} passes or is no longer in the list");
             decision.effect(Effect::Resolve { cause: cause.clone(), how });
@@ -53,7 +53,7 @@ pub(super) fn look(it: &Ledger, docs: &Docs) -> Option<Decision> {
             Some(Standing::Retried { rejects }) => *rejects,
             None => 0,
         };
-        (rejects >= from + REJECTS_MAX).then(|| park(it, &id, feature.label(), rejects))
+        (rejects >= from + REJECTS_MAX).then(|| park(ledger, &id, feature.label(), rejects))
     })
 }
 
@@ -66,8 +66,8 @@ fn rejects(reviews: &Reviews, feature: &str) -> usize {
     reviews.reviews().iter().filter(rejected).count()
 }
 
-fn park(it: &Ledger, id: &str, label: &str, rejects: usize) -> Decision {
-    let mut decision = it.draft();
+fn park(ledger: &Ledger, id: &str, label: &str, rejects: usize) -> Decision {
+    let mut decision = ledger.draft();
     let summary = format!("{id} ({label}) was rejected {rejects} times and waits for you");
     let mut reason = notice("LG-08", format!("{id} {rejects}"), summary);
     reason.did = format!(
@@ -77,15 +77,15 @@ fn park(it: &Ledger, id: &str, label: &str, rejects: usize) -> Decision {
         "agency does not start {id} again by itself. Make its entry in `{FEATURES}` smaller or clearer, or remove it, then: agency \
          resume"
     );
-    let cause = engine::tell(it, &mut decision, Weight::Ask, reason);
+    let cause = engine::tell(ledger, &mut decision, Weight::Ask, reason);
     decision.remember(Memo::Standing(id.to_owned(), Some(Standing::Parked { cause, rejects })));
     decision.finish()
 }
 
 /// The owner lets all parked features try again. How many there were.
-pub(super) fn release(it: &Ledger, decision: &mut Draft<Memo>, how: &str) -> usize {
+pub(super) fn release(ledger: &Ledger, decision: &mut Draft<Memo>, how: &str) -> usize {
     let mut count = 0;
-    for (id, standing) in &it.index.memory.standing {
+    for (id, standing) in &ledger.index.memory.standing {
         if let Standing::Parked { cause, rejects } = standing {
             decision.effect(Effect::Resolve { cause: cause.clone(), how: how.to_owned() });
             decision.remember(Memo::Standing(

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const QUOTE_MAX: usize = 32 * 1024;
 
-pub(super) fn prompt(it: &Ledger, turn: &Turn, docs: &Docs, run: &RunId) -> String {
+pub(super) fn prompt(ledger: &Ledger, turn: &Turn, docs: &Docs, run: &RunId) -> String {
     let nonce = Digest::of(format!("{run} {}", turn.task.main_at).as_bytes()).short().to_owned();
     let feature = turn.task.feature.as_deref().unwrap_or("none");
     let parts = [
@@ -21,18 +21,18 @@ pub(super) fn prompt(it: &Ledger, turn: &Turn, docs: &Docs, run: &RunId) -> Stri
             turn.task.agent.word(),
             turn.task.branch
         ),
-        task(it, turn, docs),
+        task(ledger, turn, docs),
         rules(turn),
-        refused(it, &nonce),
+        refused(ledger, &nonce),
         quoted(turn, docs, &nonce),
     ];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
-fn task(it: &Ledger, turn: &Turn, docs: &Docs) -> String {
+fn task(ledger: &Ledger, turn: &Turn, docs: &Docs) -> String {
     match turn.task.agent {
         AgentType::Initializer => {
-            let spec = it.index.memory.spec.as_deref();
+            let spec = ledger.index.memory.spec.as_deref();
             let spec = spec.map(|path| format!(" The specification is in `{path}`.")).unwrap_or_default();
             format!(
                 "Your task: read what this repository is for.{spec} Write `{FEATURES}`: an object with `project_name`, \
@@ -87,8 +87,8 @@ fn rules(turn: &Turn) -> String {
     )
 }
 
-fn refused(it: &Ledger, nonce: &str) -> String {
-    let words = &it.index.memory.refusals;
+fn refused(ledger: &Ledger, nonce: &str) -> String {
+    let words = &ledger.index.memory.refusals;
     if words.is_empty() {
         return String::new();
     }

@@ -107,20 +107,23 @@ impl Host for Ledger {
 }
 
 /// What is left uncommitted is committed, where the agent may write code; else it is only looked at.
-pub(super) fn gather(it: &Ledger, turn: &Turn, ended: &Ended) -> Option<Decision> {
-    if let Some(Fact::Planned(planned)) = it.index.fact(|query| matches!(query, Query::Plan { .. }))
+pub(super) fn gather(ledger: &Ledger, turn: &Turn, ended: &Ended) -> Option<Decision> {
+    if let Some(Fact::Planned(planned)) =
+        ledger.index.fact(|query| matches!(query, Query::Plan { .. }))
     {
-        let mut decision = it.draft();
+        let mut decision = ledger.draft();
         decision.effect(Effect::Commit(planned.clone()));
         let found = Found { tip: planned.id.clone(), strayed: false };
         decision.remember(Memo::turn(turn.step(Step::Looked(found))));
         return Some(decision.finish());
     }
-    let end = match engine::look_after(it, turn, ended) {
+    let end = match engine::look_after(ledger, turn, ended) {
         Ok(end) => end,
         Err(asks) => return Some(asks),
     };
-    let Some(head) = end.checkout.head.clone() else { return Some(bring_back(it, turn, ended)) };
+    let Some(head) = end.checkout.head.clone() else {
+        return Some(bring_back(ledger, turn, ended));
+    };
     let at_home = end.checkout.branch.as_ref() == Some(&turn.task.branch);
     let code: Vec<&Change> = end.changed.iter().filter(|change| !is_ledger(&change.path)).collect();
     let loose: Vec<Change> = code
@@ -135,9 +138,9 @@ pub(super) fn gather(it: &Ledger, turn: &Turn, ended: &Ended) -> Option<Decision
     let strayed = !may(turn.task.agent, Action::WriteCode) && touched;
     if !may(turn.task.agent, Action::WriteCode) || loose.is_empty() || !at_home {
         let found = Found { tip: head, strayed: strayed || !at_home };
-        return Some(it.step(turn, Step::Looked(found)));
+        return Some(ledger.step(turn, Step::Looked(found)));
     }
-    let mut decision = it.draft();
+    let mut decision = ledger.draft();
     let what = turn.subject();
     let query = Query::Plan {
         branch: turn.task.branch.clone(),
@@ -153,8 +156,8 @@ pub(super) fn gather(it: &Ledger, turn: &Turn, ended: &Ended) -> Option<Decision
 
 /// The branch was deleted under its own worktree: it begins again where the session began. What was in commits only is still in
 /// the worktree's files, and is committed from there.
-fn bring_back(it: &Ledger, turn: &Turn, ended: &Ended) -> Decision {
-    let mut decision = it.draft();
+fn bring_back(ledger: &Ledger, turn: &Turn, ended: &Ended) -> Decision {
+    let mut decision = ledger.draft();
     let (name, was) = (format!("refs/heads/{}", turn.task.branch), None);
     decision.effect(Effect::Ref { name, was, to: Some(ended.base.commit.clone()) });
     if !may(turn.task.agent, Action::DeleteBranch) {
@@ -166,7 +169,7 @@ fn bring_back(it: &Ledger, turn: &Turn, ended: &Ended) -> Decision {
         reason.did = "The branch is back; its work is committed from the worktree.".to_owned();
         reason.evidence = vec![rejection.to_string()];
         decision.reject(rejection);
-        engine::tell(it, &mut decision, Weight::Tell(Severity::Warning), reason);
+        engine::tell(ledger, &mut decision, Weight::Tell(Severity::Warning), reason);
     }
     decision.finish()
 }

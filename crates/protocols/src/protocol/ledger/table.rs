@@ -6,11 +6,11 @@ use crate::model::{Lookup, lookup};
 use AgentType::{Architecture, Fix, Implement, Initializer, Review};
 use Cycles::{Any, Left, SpentMajor, SpentMinor};
 use Next::{Again, FixIt, Merge, Pick, Reject, ReviewIt, Start};
-use Said::{Changes, Comments, Failed, Listed, Pass, Ready, Rejected};
+use SessionResult::{Changes, Comments, Failed, Listed, Pass, Ready, Rejected};
 
 /// What a session came to, by what it really left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum SessionResult {
     Listed,
     Ready,
     Pass,
@@ -48,12 +48,18 @@ pub enum Next {
 pub struct Row {
     pub id: &'static str,
     pub agent: AgentType,
-    pub said: Said,
+    pub said: SessionResult,
     pub cycles: Cycles,
     pub next: Next,
 }
 
-const fn row(id: &'static str, agent: AgentType, said: Said, cycles: Cycles, next: Next) -> Row {
+const fn row(
+    id: &'static str,
+    agent: AgentType,
+    said: SessionResult,
+    cycles: Cycles,
+    next: Next,
+) -> Row {
     Row { id, agent, said, cycles, next }
 }
 
@@ -83,7 +89,7 @@ pub const TABLE: &[Row] = &[
 ];
 
 /// The one row for these facts. `None`: such an agent cannot come to this.
-pub fn find(agent: AgentType, said: Said, cycles: Cycles) -> Option<&'static Row> {
+pub fn find(agent: AgentType, said: SessionResult, cycles: Cycles) -> Option<&'static Row> {
     let fits = |row: &Row| {
         row.agent == agent && row.said == said && (row.cycles == Any || row.cycles == cycles)
     };
@@ -176,7 +182,7 @@ impl Action {
     }
 }
 
-impl Said {
+impl SessionResult {
     pub const ALL: [Self; 7] = [Listed, Ready, Pass, Comments, Changes, Rejected, Failed];
 
     pub fn word(self) -> &'static str {
@@ -192,7 +198,7 @@ impl Said {
     }
 }
 
-impl From<Verdict> for Said {
+impl From<Verdict> for SessionResult {
     fn from(verdict: Verdict) -> Self {
         match verdict {
             Verdict::Pass => Pass,

@@ -24,24 +24,24 @@ pub(super) enum Duty {
 }
 
 /// A loop begins here. Results on the same commit count again, unless somebody's work lay in the tree.
-pub(super) fn opened(it: &ReviewLoop, start: Option<&Start>) -> Base {
+pub(super) fn opened(review_loop: &ReviewLoop, start: Option<&Start>) -> Base {
     let clean = start.filter(|start| start.dirty.is_empty());
     let commit = clean.and_then(|start| start.head.clone());
-    let known = it.index.memory.base.clone();
+    let known = review_loop.index.memory.base.clone();
     match known.filter(|base| commit.is_some() && base.commit == commit) {
         Some(known) => Base { stage: BaseStage::Open, ..known },
         None => Base::new(commit),
     }
 }
 
-pub(super) fn duty(it: &ReviewLoop) -> Duty {
-    let Some(base) = &it.index.memory.base else { return Duty::Clear };
+pub(super) fn duty(review_loop: &ReviewLoop) -> Duty {
+    let Some(base) = &review_loop.index.memory.base else { return Duty::Clear };
     match &base.stage {
         BaseStage::Over => return Duty::Clear,
         BaseStage::Running { .. } => return Duty::Wait,
         BaseStage::Open => {}
     }
-    let gates = gates::all(it);
+    let gates = gates::all(review_loop);
     if let Some(gate) = gates.iter().find(|gate| !base.is_known(gate)) {
         return Duty::Run(gate.clone());
     }
@@ -50,8 +50,8 @@ pub(super) fn duty(it: &ReviewLoop) -> Duty {
     match red.as_slice() {
         [] => Duty::Clear,
         red => {
-            let mut decision = it.builder();
-            hold::hold(it, &mut decision, failing(base, red));
+            let mut decision = review_loop.builder();
+            hold::hold(review_loop, &mut decision, failing(base, red));
             Duty::Hold(Box::new(decision.finish()))
         }
     }
@@ -93,16 +93,16 @@ fn short(commit: &CommitId) -> String {
 }
 
 /// A gate begins.
-pub(super) fn running(it: &ReviewLoop, decision: &mut Builder, run: RunId, gate: String) {
-    if let Some(base) = &it.index.memory.base {
+pub(super) fn running(review_loop: &ReviewLoop, decision: &mut Builder, run: RunId, gate: String) {
+    if let Some(base) = &review_loop.index.memory.base {
         let stage = BaseStage::Running { run, gate };
         decision.remember("base", Base { stage, ..base.clone() });
     }
 }
 
 /// A gate of ours on the base has ended: remember how. One that was stopped, or whose end nobody saw, is run again.
-pub(super) fn noted(it: &ReviewLoop, end: &RunEnd) -> Option<Decision> {
-    let mut base = it.index.memory.base.clone()?;
+pub(super) fn noted(review_loop: &ReviewLoop, end: &RunEnd) -> Option<Decision> {
+    let mut base = review_loop.index.memory.base.clone()?;
     let BaseStage::Running { run, gate } = &base.stage else { return None };
     if *run != end.run {
         return None;
@@ -119,14 +119,14 @@ pub(super) fn noted(it: &ReviewLoop, end: &RunEnd) -> Option<Decision> {
         | Outcome::NotFound { .. }) => base.failed.push(gates::failure(gate, failed, &end.tail)),
     }
     base.stage = BaseStage::Open;
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     decision.remember("base", base);
     Some(decision.finish())
 }
 
 /// The first agent starts: the base is left behind.
-pub(super) fn close(it: &ReviewLoop, decision: &mut Builder) {
-    let open = it.index.memory.base.as_ref().filter(|base| base.stage != BaseStage::Over);
+pub(super) fn close(review_loop: &ReviewLoop, decision: &mut Builder) {
+    let open = review_loop.index.memory.base.as_ref().filter(|base| base.stage != BaseStage::Over);
     if let Some(base) = open {
         decision.remember("base", Base { stage: BaseStage::Over, ..base.clone() });
     }
@@ -134,12 +134,12 @@ pub(super) fn close(it: &ReviewLoop, decision: &mut Builder) {
 
 /// `agency resume`: the gates run again, except those that the owner accepts as they failed.
 pub(super) fn resumed(
-    it: &ReviewLoop,
+    review_loop: &ReviewLoop,
     decision: &mut Builder,
     command: &Command,
 ) -> Result<Option<String>, String> {
     let wanted: BTreeSet<&str> = command.arg("accept-gate").unwrap_or_default().lines().collect();
-    let waits = it.index.memory.base.as_ref().filter(|base| base.stage == BaseStage::Open);
+    let waits = review_loop.index.memory.base.as_ref().filter(|base| base.stage == BaseStage::Open);
     let Some(base) = waits.filter(|base| !base.failed.is_empty()) else {
         return match wanted.first() {
             Some(gate) => Err(format!(
@@ -170,20 +170,20 @@ pub(super) fn resumed(
 }
 
 /// The owner accepted that this gate fails, in this way.
-pub(super) fn accepts(it: &ReviewLoop, failed: &Failed) -> bool {
-    let base = it.index.memory.base.as_ref();
+pub(super) fn accepts(review_loop: &ReviewLoop, failed: &Failed) -> bool {
+    let base = review_loop.index.memory.base.as_ref();
     base.is_some_and(|base| base.accepted.get(&failed.gate) == Some(&failed.how))
 }
 
-pub(super) fn accepted(it: &ReviewLoop) -> Vec<&String> {
-    it.index.memory.base.iter().flat_map(|base| base.accepted.keys()).collect()
+pub(super) fn accepted(review_loop: &ReviewLoop) -> Vec<&String> {
+    review_loop.index.memory.base.iter().flat_map(|base| base.accepted.keys()).collect()
 }
 
 /// What the gates are doing on the base, while one runs.
-pub(super) fn doing(it: &ReviewLoop) -> Option<String> {
-    let base = it.index.memory.base.as_ref()?;
+pub(super) fn doing(review_loop: &ReviewLoop) -> Option<String> {
+    let base = review_loop.index.memory.base.as_ref()?;
     let BaseStage::Running { gate, .. } = &base.stage else { return None };
-    let (on, gates) = (on_commit(base.commit.as_ref()), gates::all(it));
+    let (on, gates) = (on_commit(base.commit.as_ref()), gates::all(review_loop));
     let at = gates.iter().filter(|gate| base.is_known(gate)).count() + 1;
     let gate = clip(gate, 60);
     Some(format!(
@@ -193,8 +193,8 @@ pub(super) fn doing(it: &ReviewLoop) -> Option<String> {
 }
 
 /// A transition whose gates passed is committed: a loop that begins on that commit need not run them again.
-pub(super) fn follow(it: &ReviewLoop, decision: &mut Builder, commit: &CommitId) {
-    let memory = &it.index.memory;
+pub(super) fn follow(review_loop: &ReviewLoop, decision: &mut Builder, commit: &CommitId) {
+    let memory = &review_loop.index.memory;
     let checks = memory.turn.as_ref().and_then(|turn| turn.checks.as_ref());
     let (Some(base), Some(checks)) = (&memory.base, checks.filter(|checks| checks.untouched))
     else {

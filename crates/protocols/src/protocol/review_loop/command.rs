@@ -2,11 +2,11 @@
 
 use super::owner_verbs::NO_LOOP;
 use super::{
-    ReviewLoop, STATE, away, base, leavings,
+    ReviewLoop, STATE, away, base,
     memory::{Anchor, Base, Hold, LoopState, Moving, Opens, Refusals, Start, Turn, WayOut},
-    moving, owner_verbs, review, steps,
+    owner_verbs, review, run_changes, steps,
     table::{Holder, Phase},
-    takeover, turn,
+    takeover, transition, turn,
 };
 use crate::model::{
     Answer, Builder, Bytes, Command, Decision, Digest, Effect, Fact, Now, RelPath, Verb, clip,
@@ -14,8 +14,8 @@ use crate::model::{
 use std::collections::BTreeMap;
 
 /// Answers the oldest command that is for us.
-pub(super) fn answer(it: &ReviewLoop, now: Now) -> Option<Decision> {
-    let command = it.index.commands.first()?;
+pub(super) fn answer(review_loop: &ReviewLoop, now: Now) -> Option<Decision> {
+    let command = review_loop.index.commands.first()?;
     let verb = match command.verb {
         Verb::Init => init,
         Verb::Resume => resume,
@@ -27,9 +27,9 @@ pub(super) fn answer(it: &ReviewLoop, now: Now) -> Option<Decision> {
         Verb::Do => owner_verbs::run,
         Verb::Ack | Verb::Pause | Verb::Unpause | Verb::Forget => not_ours,
     };
-    let (mut decision, answer) = match verb(it, command, now) {
+    let (mut decision, answer) = match verb(review_loop, command, now) {
         Ok((decision, text)) => (decision, Answer { accepted: true, text }),
-        Err(No::Refused(text)) => (it.builder(), Answer { accepted: false, text }),
+        Err(No::Refused(text)) => (review_loop.builder(), Answer { accepted: false, text }),
         Err(No::NotYet(question)) => return Some(question),
     };
     decision.effect(Effect::Reply { command: command.id.clone(), answer });
@@ -58,25 +58,25 @@ impl From<&str> for No {
     }
 }
 
-fn init(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
+fn init(review_loop: &ReviewLoop, command: &Command, now: Now) -> Outcome {
     let steps = match (command.arg("steps"), command.arg("plan")) {
         (Some(list), _) => steps::from_list(list)?,
         (None, Some(plan)) => steps::from_plan(plan)?,
         (None, None) => return Err("no steps; give --steps 1,2,3 or --plan FILE".into()),
     };
-    let memory = &it.index.memory;
+    let memory = &review_loop.index.memory;
     let running = memory.state.as_ref().filter(|state| state.phase != Phase::Complete);
     if let Some(state) = running {
         return Err(format!("a loop is under way at step `{}`", state.current_step).into());
     }
-    let seen = it.index.whole(STATE).map(|file| file.digest.clone());
+    let seen = review_loop.index.whole(STATE).map(|file| file.digest.clone());
     if seen.is_some() && memory.state.is_none() {
         return Err(format!(
             "this repository already has a `{STATE}` that agency has not managed here; `agency adopt` continues it"
         )
         .into());
     }
-    let anchor = anchor_here(it)?;
+    let anchor = anchor_here(review_loop)?;
     let state = LoopState {
         current_step: steps[0].clone(),
         current_round: 1,
@@ -90,9 +90,9 @@ fn init(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
         last_updated: now.wall,
     };
     let mut text = format!("the loop begins at step `{}`", state.current_step);
-    let start = start_here(it)?;
-    let mut decision = it.builder();
-    if let Some((key, _, fact)) = it.index.answer.as_deref() {
+    let start = start_here(review_loop)?;
+    let mut decision = review_loop.builder();
+    if let Some((key, _, fact)) = review_loop.index.answer.as_deref() {
         decision.used(key.clone(), fact.clone());
     }
     text.push_str(&without_text(command.arg("plan"), &state.steps));
@@ -100,21 +100,21 @@ fn init(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
     remember_plan(&mut decision, command.arg("plan"));
     write_state(&mut decision, &state, seen);
     decision.remember("refusals", Refusals::default());
-    decision.remember("base", base::opened(it, start.as_ref()));
-    decision.remember("turn", Turn { start, ..Turn::new(now.wall, it.limits.max_rounds) });
+    decision.remember("base", base::opened(review_loop, start.as_ref()));
+    decision.remember("turn", Turn { start, ..Turn::new(now.wall, review_loop.limits.max_rounds) });
     remember_anchor(&mut decision, anchor);
-    review::take_as_known(it, &mut decision);
+    review::take_as_known(review_loop, &mut decision);
     Ok((decision, text))
 }
 
 /// The tree as the first turn finds it: what is dirty now is the owner's, what changes from now on is the turn's (LP-19).
-fn start_here(it: &ReviewLoop) -> Result<Option<Start>, No> {
+fn start_here(review_loop: &ReviewLoop) -> Result<Option<Start>, No> {
     const LABEL: &str = "loop-open";
-    if !it.place.git {
+    if !review_loop.place.git {
         return Ok(None);
     }
-    match leavings::answer(it, LABEL) {
-        None => Err(No::NotYet(leavings::ask_snapshot(it, LABEL.to_owned(), None))),
+    match run_changes::answer(review_loop, LABEL) {
+        None => Err(No::NotYet(run_changes::ask_snapshot(review_loop, LABEL.to_owned(), None))),
         Some((_, Fact::Snapshot(snapshot))) => {
             Ok(Some(turn::start_point(None, snapshot, Holder::Builder)))
         }
@@ -143,11 +143,11 @@ fn without_text(plan: Option<&str>, steps: &[String]) -> String {
 }
 
 /// Where the loop lives from now on. Without git there is nothing to remember.
-pub(super) fn anchor_here(it: &ReviewLoop) -> Result<Option<Anchor>, String> {
-    if !it.place.git {
+pub(super) fn anchor_here(review_loop: &ReviewLoop) -> Result<Option<Anchor>, String> {
+    if !review_loop.place.git {
         return Ok(None);
     }
-    let checkout = it.index.checkout.as_ref().ok_or("git has not been looked at yet")?;
+    let checkout = review_loop.index.checkout.as_ref().ok_or("git has not been looked at yet")?;
     if let Some(busy) = checkout.busy {
         return Err(format!("{}; finish that first", busy.words()));
     }
@@ -167,8 +167,8 @@ pub(super) fn write_state(decision: &mut Builder, state: &LoopState, seen: Optio
     decision.remember("state", state);
 }
 
-fn resume(it: &ReviewLoop, command: &Command, _: Now) -> Outcome {
-    let memory = &it.index.memory;
+fn resume(review_loop: &ReviewLoop, command: &Command, _: Now) -> Outcome {
+    let memory = &review_loop.index.memory;
     let resumes = |way_out| matches!(way_out, WayOut::Resume | WayOut::AcceptHistory);
     if let Some(hold) = memory.holds.iter().find(|hold| !resumes(hold.way_out)) {
         let way = match hold.way_out {
@@ -181,38 +181,38 @@ fn resume(it: &ReviewLoop, command: &Command, _: Now) -> Outcome {
     if !memory.is_held() {
         return Err("the loop is not held".into());
     }
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     if memory.is_history_held() {
-        accept_history(it, &mut decision)?;
+        accept_history(review_loop, &mut decision)?;
     }
-    let accepted = base::resumed(it, &mut decision, command)?;
-    let text = release(it, &mut decision, "the owner resumed");
+    let accepted = base::resumed(review_loop, &mut decision, command)?;
+    let text = release(review_loop, &mut decision, "the owner resumed");
     let text = accepted.map_or(text.clone(), |accepted| format!("{text}; {accepted}"));
     decision.remember("refusals", Refusals { in_a_row: 0, ..memory.refusals.clone() });
     decision.forget("spent");
-    decision.remember("gates", super::detect::gates(it));
+    decision.remember("gates", super::detect::gates(review_loop));
     if let (Some(turn), Some(state)) = (&memory.turn, &memory.state) {
-        decision.remember("turn", fresh_chance(it, turn, state));
+        decision.remember("turn", fresh_chance(review_loop, turn, state));
     }
     decision.announce("resume", &text);
     Ok((decision, text))
 }
 
 /// LP-20: the loop goes on from the history as it is now. The run may have moved our state file with it.
-fn accept_history(it: &ReviewLoop, decision: &mut Builder) -> Result<(), No> {
-    if let (Some(git), Some(why)) = (away::way_back(it), away::reason(it)) {
+fn accept_history(review_loop: &ReviewLoop, decision: &mut Builder) -> Result<(), No> {
+    if let (Some(git), Some(why)) = (away::way_back(review_loop), away::reason(review_loop)) {
         return Err(format!("{why}; first: {git}").into());
     }
-    remember_anchor(decision, anchor_here(it)?);
-    write_back(it, decision);
-    review::take_as_known(it, decision);
+    remember_anchor(decision, anchor_here(review_loop)?);
+    write_back(review_loop, decision);
+    review::take_as_known(review_loop, decision);
     Ok(())
 }
 
 /// Our state, where something else lies in its place; what lies there is kept.
-pub(super) fn write_back(it: &ReviewLoop, decision: &mut Builder) {
-    let memory = &it.index.memory;
-    let here = it.index.whole(STATE).map(|file| &file.digest);
+pub(super) fn write_back(review_loop: &ReviewLoop, decision: &mut Builder) {
+    let memory = &review_loop.index.memory;
+    let here = review_loop.index.whole(STATE).map(|file| &file.digest);
     let ours = memory.state_file.as_ref().map(|file| &file.digest);
     if let Some(state) = memory.state.as_ref().filter(|_| here != ours) {
         write_state(decision, state, None);
@@ -220,40 +220,41 @@ pub(super) fn write_back(it: &ReviewLoop, decision: &mut Builder) {
 }
 
 /// All tries again, as many rounds again, and another look at what the last run left.
-fn fresh_chance(it: &ReviewLoop, turn: &Turn, state: &LoopState) -> Turn {
+fn fresh_chance(review_loop: &ReviewLoop, turn: &Turn, state: &LoopState) -> Turn {
     let mut turn = turn.clone();
     turn.failures = 0;
     turn.not_before = None;
-    turn.round_limit = turn.round_limit.max(state.current_round - 1 + it.limits.max_rounds);
+    turn.round_limit =
+        turn.round_limit.max(state.current_round - 1 + review_loop.limits.max_rounds);
     turn.look_again = turn.left.is_some();
     turn
 }
 
 /// SE-01: the shell has pinned what git finds now; what waited for that goes on.
-fn trust(it: &ReviewLoop, _: &Command, _: Now) -> Outcome {
-    let mut decision = it.builder();
-    let waited = it.index.memory.is_git_held();
+fn trust(review_loop: &ReviewLoop, _: &Command, _: Now) -> Outcome {
+    let mut decision = review_loop.builder();
+    let waited = review_loop.index.memory.is_git_held();
     let how = "the owner trusts the repository's settings as they are";
     if !waited {
         return Ok((decision, "the loop did not wait for this".to_owned()));
     }
-    let text = release_those(it, &mut decision, how, |hold| hold.way_out == WayOut::Trust);
+    let text = release_those(review_loop, &mut decision, how, |hold| hold.way_out == WayOut::Trust);
     Ok((decision, format!("the loop goes on: {text}")))
 }
 
 /// Ends all holds but those on git, which end when it is trusted; the causes' epoch is over.
-pub(super) fn release(it: &ReviewLoop, decision: &mut Builder, how: &str) -> String {
-    release_those(it, decision, how, |hold| hold.way_out != WayOut::Trust)
+pub(super) fn release(review_loop: &ReviewLoop, decision: &mut Builder, how: &str) -> String {
+    release_those(review_loop, decision, how, |hold| hold.way_out != WayOut::Trust)
 }
 
 fn release_those(
-    it: &ReviewLoop,
+    review_loop: &ReviewLoop,
     decision: &mut Builder,
     how: &str,
     ends: fn(&Hold) -> bool,
 ) -> String {
     let (over, rest): (Vec<Hold>, Vec<Hold>) =
-        it.index.memory.holds.iter().cloned().partition(ends);
+        review_loop.index.memory.holds.iter().cloned().partition(ends);
     let causes =
         if over.len() == 1 { "one cause".to_owned() } else { format!("{} causes", over.len()) };
     for hold in over {
@@ -264,13 +265,13 @@ fn release_those(
     } else {
         decision.remember("holds", rest);
     }
-    decision.remember("epoch", it.index.memory.epoch + 1);
+    decision.remember("epoch", review_loop.index.memory.epoch + 1);
     format!("{how}; {causes} resolved")
 }
 
 /// The repository is right: its state file and its history are taken as they are.
-fn adopt(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
-    let memory = &it.index.memory;
+fn adopt(review_loop: &ReviewLoop, command: &Command, now: Now) -> Outcome {
+    let memory = &review_loop.index.memory;
     let asked = memory
         .holds
         .iter()
@@ -278,53 +279,55 @@ fn adopt(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
     if memory.state.is_some() && !asked {
         return Err("there is nothing to adopt: our journal knows this loop".into());
     }
-    let file = it.index.whole(STATE).ok_or_else(|| format!("there is no readable `{STATE}`"))?;
+    let file =
+        review_loop.index.whole(STATE).ok_or_else(|| format!("there is no readable `{STATE}`"))?;
     let list = match (command.arg("steps"), command.arg("plan")) {
         (Some(list), _) => Some(steps::from_list(list)?),
         (None, Some(plan)) => Some(steps::from_plan(plan)?),
         (None, None) => None,
     };
     let state = takeover::read(&file.bytes, list, now.wall)?;
-    let anchor = anchor_here(it)?;
-    let mut decision = it.builder();
+    let anchor = anchor_here(review_loop)?;
+    let mut decision = review_loop.builder();
     // Their bytes are kept where ours are others.
     let seen = Some(file.digest.clone()).filter(|_| *file.bytes == *state.to_bytes());
     write_state(&mut decision, &state, seen);
     remember_plan(&mut decision, command.arg("plan"));
-    begin_turn(it, &mut decision, &state, now);
+    begin_turn(review_loop, &mut decision, &state, now);
     remember_anchor(&mut decision, anchor);
-    review::take_as_known(it, &mut decision);
-    let text = release(it, &mut decision, "the owner adopted the repository as it is");
+    review::take_as_known(review_loop, &mut decision);
+    let text = release(review_loop, &mut decision, "the owner adopted the repository as it is");
     decision.announce("adopt", &text);
     Ok((decision, text))
 }
 
 /// Our journal is right: its state is written back, on whatever the branch is now.
-fn restore(it: &ReviewLoop, _: &Command, now: Now) -> Outcome {
-    let state = it.index.memory.state.as_ref().ok_or(NO_LOOP)?;
-    let anchor = anchor_here(it)?;
-    let mut decision = it.builder();
-    let seen = it.index.whole(STATE).map(|file| file.digest.clone());
+fn restore(review_loop: &ReviewLoop, _: &Command, now: Now) -> Outcome {
+    let state = review_loop.index.memory.state.as_ref().ok_or(NO_LOOP)?;
+    let anchor = anchor_here(review_loop)?;
+    let mut decision = review_loop.builder();
+    let seen = review_loop.index.whole(STATE).map(|file| file.digest.clone());
     write_state(&mut decision, state, seen);
-    begin_turn(it, &mut decision, state, now);
+    begin_turn(review_loop, &mut decision, state, now);
     remember_anchor(&mut decision, anchor);
-    review::take_as_known(it, &mut decision);
-    let text = release(it, &mut decision, "the owner restored our state");
+    review::take_as_known(review_loop, &mut decision);
+    let text = release(review_loop, &mut decision, "the owner restored our state");
     decision.announce("restore", &text);
     Ok((decision, text))
 }
 
-fn begin_turn(it: &ReviewLoop, decision: &mut Builder, state: &LoopState, now: Now) {
+fn begin_turn(review_loop: &ReviewLoop, decision: &mut Builder, state: &LoopState, now: Now) {
     if state.phase == Phase::Complete {
         decision.forget("turn");
     } else {
-        let round_limit = state.current_round.max(1) - 1 + it.limits.max_rounds;
+        let round_limit = state.current_round.max(1) - 1 + review_loop.limits.max_rounds;
         let mut turn = Turn::new(now.wall, round_limit);
         // What the runs of the same turn left is still theirs, and not somebody's unfinished work.
         let place =
             |state: &LoopState| (state.current_step.clone(), state.phase, state.active_agent);
-        let same = it.index.memory.state.as_ref().is_some_and(|old| place(old) == place(state));
-        if let Some(old) = it.index.memory.turn.as_ref().filter(|_| same) {
+        let same =
+            review_loop.index.memory.state.as_ref().is_some_and(|old| place(old) == place(state));
+        if let Some(old) = review_loop.index.memory.turn.as_ref().filter(|_| same) {
             (turn.start, turn.left) = (old.start.clone(), old.left.clone());
             turn.look_again = turn.left.is_some();
         }
@@ -340,13 +343,19 @@ pub(super) fn reason(command: &Command) -> Result<&str, No> {
 
 /// An earlier command's transition is committed first: without a daemon it waits in the journal. One that cannot be
 /// committed now (git is held, HEAD is elsewhere) gives way.
-pub(super) fn finish_move(it: &ReviewLoop, now: Now) -> Result<(), No> {
-    let pending = it.index.memory.moving.is_some().then(|| moving::go_on(it, now)).flatten();
+pub(super) fn finish_move(review_loop: &ReviewLoop, now: Now) -> Result<(), No> {
+    let pending = review_loop
+        .index
+        .memory
+        .transition
+        .is_some()
+        .then(|| transition::go_on(review_loop, now))
+        .flatten();
     pending.map_or(Ok(()), |decision| Err(No::NotYet(decision)))
 }
 
-pub(super) fn no_live_run(it: &ReviewLoop) -> Result<(), No> {
-    let turn = it.index.memory.turn.as_ref();
+pub(super) fn no_live_run(review_loop: &ReviewLoop) -> Result<(), No> {
+    let turn = review_loop.index.memory.turn.as_ref();
     match turn.and_then(|turn| turn.run.as_ref()) {
         Some(running) => Err(format!("a run is alive; first: agency stop {}", running.run).into()),
         None => Ok(()),
@@ -354,8 +363,8 @@ pub(super) fn no_live_run(it: &ReviewLoop) -> Result<(), No> {
 }
 
 /// LP-26: the owner's way out, past the table. Needs a reason; is journalled, committed and announced.
-fn inject(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
-    let memory = &it.index.memory;
+fn inject(review_loop: &ReviewLoop, command: &Command, now: Now) -> Outcome {
+    let memory = &review_loop.index.memory;
     let state = memory.state.as_ref().ok_or(NO_LOOP)?;
     let reason = self::reason(command)?;
     let mut next = state.clone();
@@ -377,15 +386,15 @@ fn inject(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
             format!("`{}` holds no turn; wanted: claude-code or codex", clip(turn, 40))
         })?;
     }
-    no_live_run(it)?;
-    finish_move(it, now)?;
-    anchor_here(it)?;
+    no_live_run(review_loop)?;
+    finish_move(review_loop, now)?;
+    anchor_here(review_loop)?;
     next.current_round = 1;
     next.status = "injected".to_owned();
-    let mut state = moving::record(it, state, next, "inject", &command.by, now);
+    let mut state = transition::record(review_loop, state, next, "inject", &command.by, now);
     // They are resolved in this very decision.
     state.escalations = Vec::new();
-    let moving = Moving {
+    let transition = Moving {
         at: now.wall,
         row: "inject".to_owned(),
         flag: None,
@@ -395,9 +404,9 @@ fn inject(it: &ReviewLoop, command: &Command, now: Now) -> Outcome {
         settled: false,
         opens: Opens::Turn,
     };
-    let mut decision = it.builder();
-    decision.remember("moving", moving);
-    release(it, &mut decision, "the owner injected a state");
+    let mut decision = review_loop.builder();
+    decision.remember("moving", transition);
+    release(review_loop, &mut decision, "the owner injected a state");
     let text = format!("injected: {}", clip(reason, 200));
     decision.announce("inject", &text);
     Ok((decision, text))
@@ -407,16 +416,16 @@ fn not_ours(_: &ReviewLoop, _: &Command, _: Now) -> Outcome {
     Err("that is not the loop's to do".into())
 }
 
-fn stop(it: &ReviewLoop, command: &Command, _: Now) -> Outcome {
-    let turn = it.index.memory.turn.as_ref();
+fn stop(review_loop: &ReviewLoop, command: &Command, _: Now) -> Outcome {
+    let turn = review_loop.index.memory.turn.as_ref();
     let agent = turn.and_then(|turn| turn.run.as_ref()).map(|running| &running.run);
     let checks = turn.and_then(|turn| turn.checks.as_ref());
     let gate = checks.and_then(|checks| checks.running.as_ref()).map(|(run, _)| run);
-    let base = it.index.memory.base.as_ref().and_then(Base::run);
+    let base = review_loop.index.memory.base.as_ref().and_then(Base::run);
     let mut alive = agent.into_iter().chain(gate).chain(base);
     let run = alive.find(|run| command.arg("run") == Some(run.as_str()));
     let run = run.ok_or("no such run is alive in this loop")?.clone();
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     let text = format!("`{run}` is being stopped");
     decision.effect(Effect::Stop { run, why: format!("stopped by {}", command.by) });
     Ok((decision, text))

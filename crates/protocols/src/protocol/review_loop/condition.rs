@@ -9,22 +9,22 @@ use super::{
 };
 use crate::model::{BOM, Condition, FileState, LiveRun, Now, Work, clip, clock_time};
 
-pub(super) fn condition(it: &ReviewLoop, now: Now) -> Condition {
-    let memory = &it.index.memory;
+pub(super) fn condition(review_loop: &ReviewLoop, now: Now) -> Condition {
+    let memory = &review_loop.index.memory;
     if let Some(hold) = memory.holds.first() {
-        return Condition::held(&hold.summary, hold::command(it, hold.way_out));
+        return Condition::held(&hold.summary, hold::command(review_loop, hold.way_out));
     }
     match &memory.state {
-        Some(state) => of_loop(it, state, now),
-        None => match it.index.busy_with() {
+        Some(state) => of_loop(review_loop, state, now),
+        None => match review_loop.index.busy_with() {
             Some(effect) => Condition::doing(effect),
-            None => without_loop(it),
+            None => without_loop(review_loop),
         },
     }
 }
 
-fn without_loop(it: &ReviewLoop) -> Condition {
-    match it.index.file(STATE) {
+fn without_loop(review_loop: &ReviewLoop) -> Condition {
+    match review_loop.index.file(STATE) {
         Some(FileState::Unreadable(odd)) => Condition::frozen(
             format!("`{STATE}` cannot be read: it is {}", odd.found),
             format!("replace `{STATE}` by {}, then: agency adopt", odd.wanted),
@@ -47,26 +47,26 @@ fn unreadable(bytes: &[u8], why: String) -> String {
     }
 }
 
-fn of_loop(it: &ReviewLoop, state: &LoopState, now: Now) -> Condition {
-    let memory = &it.index.memory;
+fn of_loop(review_loop: &ReviewLoop, state: &LoopState, now: Now) -> Condition {
+    let memory = &review_loop.index.memory;
     let turn = memory.turn.as_ref();
     let who = state.active_agent.word();
-    if let Some(doing) = base::doing(it) {
+    if let Some(doing) = base::doing(review_loop) {
         return Condition::step(doing);
     }
     if let Some(run) = turn.and_then(|turn| alive(state, turn)) {
         return Condition::Working(Work::Run(run));
     }
-    if let Some(reason) = outside(it) {
+    if let Some(reason) = outside(review_loop) {
         return Condition::waits_for(reason);
     }
-    if let Some(effect) = it.index.busy_with() {
+    if let Some(effect) = review_loop.index.busy_with() {
         return Condition::doing(effect);
     }
-    if state.phase == Phase::Complete && memory.moving.is_none() {
-        return complete(it, state, now);
+    if state.phase == Phase::Complete && memory.transition.is_none() {
+        return complete(review_loop, state, now);
     }
-    if it.index.is_waiting_for_lease() {
+    if review_loop.index.is_waiting_for_lease() {
         return Condition::starts(who, format!("step {}", state.current_step));
     }
     let pause = turn.and_then(|turn| Some((turn, turn.not_before?)));
@@ -102,14 +102,14 @@ fn alive(state: &LoopState, turn: &Turn) -> Option<LiveRun> {
 }
 
 /// What we wait for and cannot do ourselves: the owner works on another branch, or git is at work.
-pub(super) fn outside(it: &ReviewLoop) -> Option<String> {
-    let memory = &it.index.memory;
+pub(super) fn outside(review_loop: &ReviewLoop) -> Option<String> {
+    let memory = &review_loop.index.memory;
     let open = memory.state.as_ref().is_some_and(|state| state.phase != Phase::Complete);
-    away::reason(it).filter(|_| open)
+    away::reason(review_loop).filter(|_| open)
 }
 
-fn complete(it: &ReviewLoop, state: &LoopState, now: Now) -> Condition {
-    let push = it.index.memory.push.as_ref();
+fn complete(review_loop: &ReviewLoop, state: &LoopState, now: Now) -> Condition {
+    let push = review_loop.index.memory.push.as_ref();
     match push.and_then(|push| push.not_before).filter(|at| at.left(now).is_some()) {
         Some(at) => Condition::waits_until(
             format!("the last push failed; next try {}", clock_time(at.wall())),

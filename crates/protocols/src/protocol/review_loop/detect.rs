@@ -17,8 +17,8 @@ pub(super) const FILES: [&str; 6] = [PACKAGE, TSCONFIG, CARGO, PYPROJECT, GO, PU
 const NO_TEST: &str = "no test specified";
 
 /// In the order in which they are run: the quick ones first.
-pub(super) fn gates(it: &ReviewLoop) -> Vec<String> {
-    let text = |path: &'static str| it.index.text(path);
+pub(super) fn gates(review_loop: &ReviewLoop) -> Vec<String> {
+    let text = |path: &'static str| review_loop.index.text(path);
     let mut gates = Vec::new();
     if let Some(manifest) = text(PACKAGE) {
         gates.extend(node(&manifest, text(TSCONFIG).is_some()));

@@ -16,13 +16,13 @@ use std::time::Duration;
 const DEFAULT_TRIES: (u32, Duration) = (2, Duration::from_secs(30));
 
 /// A run has ended and left no flag: try again, wait, or ask.
-pub(super) fn try_again(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> {
+pub(super) fn try_again(review_loop: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> {
     let ended = turn.ended.as_ref()?;
     let mut next = Turn { ended: None, refused: false, ..turn.clone() };
-    let mut decision = it.builder();
-    let holder = it.index.memory.state.as_ref().map(|state| state.active_agent);
+    let mut decision = review_loop.builder();
+    let holder = review_loop.index.memory.state.as_ref().map(|state| state.active_agent);
     let agent = holder.map_or("the agent", Holder::word);
-    let (_, backoff) = holder.map_or(DEFAULT_TRIES, |holder| tries(it, holder));
+    let (_, backoff) = holder.map_or(DEFAULT_TRIES, |holder| tries(review_loop, holder));
     let runner = Runner { protocol: super::NAME, agent, backoff };
     let reason = match (fate(&ended.outcome, runner, turn.outage.as_ref(), now), &ended.outcome) {
         (Fate::Park(park), _) => {
@@ -35,30 +35,30 @@ pub(super) fn try_again(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decisi
         (Fate::Count, Outcome::Stopped { why }) if !turn.refused => {
             Some(failed("SU-03", ended, format!("`{}` was stopped: {why}", ended.run)))
         }
-        (Fate::Count, _) => count_failure(it, turn, ended, &mut next, &mut decision, now),
+        (Fate::Count, _) => count_failure(review_loop, turn, ended, &mut next, &mut decision, now),
     };
     decision.remember("turn", next);
     if let Some(reason) = reason {
-        hold::hold(it, &mut decision, reason);
+        hold::hold(review_loop, &mut decision, reason);
     }
     Some(decision.finish())
 }
 
 /// The next try waits, and says why.
-fn pause(it: &ReviewLoop, ended: &Ended, next: &mut Turn, until: Moment, now: Now) {
-    let holder = it.index.memory.state.as_ref().map(|state| state.active_agent);
+fn pause(review_loop: &ReviewLoop, ended: &Ended, next: &mut Turn, until: Moment, now: Now) {
+    let holder = review_loop.index.memory.state.as_ref().map(|state| state.active_agent);
     next.paused = ended.outcome.pause(holder.map_or("the agent", Holder::word), until, now.wall);
     next.not_before = Some(until);
 }
 
 /// How often its agent is tried again, and the first pause.
-fn tries(it: &ReviewLoop, holder: Holder) -> (u32, Duration) {
-    *it.limits.tries.get(&seat(holder)).unwrap_or(&DEFAULT_TRIES)
+fn tries(review_loop: &ReviewLoop, holder: Holder) -> (u32, Duration) {
+    *review_loop.limits.tries.get(&seat(holder)).unwrap_or(&DEFAULT_TRIES)
 }
 
 /// SU-06: a bounded number of tries, each later than the one before.
 fn count_failure(
-    it: &ReviewLoop,
+    review_loop: &ReviewLoop,
     turn: &Turn,
     ended: &Ended,
     next: &mut Turn,
@@ -68,15 +68,15 @@ fn count_failure(
     if turn.refused {
         return None;
     }
-    let holder = it.index.memory.state.as_ref()?.active_agent;
+    let holder = review_loop.index.memory.state.as_ref()?.active_agent;
     if ended.outcome == Outcome::Ok {
         decision.effect(Effect::Log(Event::no_artifact(&ended.run, seat(holder))));
     }
-    let (retries, backoff) = tries(it, holder);
+    let (retries, backoff) = tries(review_loop, holder);
     next.failures += 1;
     if next.failures <= retries {
         let wait = backoff * 2_u32.saturating_pow(next.failures - 1);
-        pause(it, ended, next, Moment::after(now, jittered(wait, &ended.run)), now);
+        pause(review_loop, ended, next, Moment::after(now, jittered(wait, &ended.run)), now);
         return None;
     }
     let summary = format!(
@@ -103,12 +103,12 @@ fn jittered(wait: Duration, run: &RunId) -> Duration {
 
 /// The agent could not even be started: the same as a crash at once.
 pub(super) fn spawn_failed(
-    it: &ReviewLoop,
+    review_loop: &ReviewLoop,
     spawn: &Spawn,
     failure: &Failure,
     now: Now,
 ) -> Option<Decision> {
-    let mut turn = it.index.memory.turn.clone()?;
+    let mut turn = review_loop.index.memory.turn.clone()?;
     turn.run.take_if(|running| running.run == spawn.run)?;
     turn.ended = Some(Ended {
         run: spawn.run.clone(),
@@ -118,7 +118,7 @@ pub(super) fn spawn_failed(
         looked: false,
         began: None,
     });
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     decision.remember("turn", turn);
     Some(decision.finish())
 }

@@ -1,6 +1,6 @@
 //! The flag: bytes → a typed flag, and its judgement. It changes nothing and knows no files but the one it is given.
 
-use super::table::{self, Holder, Phase, Row, Said};
+use super::table::{self, FlagStatus, Holder, Phase, Row};
 use crate::model::{Rejection, RelPath, Timestamp, clip, without_bom};
 use chrono::DateTime;
 use serde_json::{Map, Value};
@@ -31,7 +31,7 @@ pub(super) struct Flag {
 
 /// What the judge must know beside the flag.
 #[derive(Clone, Debug)]
-pub(super) struct Bench<'a> {
+pub(super) struct FlagContext<'a> {
     pub(super) step: &'a str,
     pub(super) phase: Phase,
     pub(super) holder: Holder,
@@ -144,12 +144,12 @@ fn string_field(fields: &Map<String, Value>, name: &str) -> Result<String, (Stri
 }
 
 /// Judges a flag against the state of the loop, in the order in which the answers help the agent most.
-pub(super) fn judge(flag: &Flag, bench: &Bench<'_>) -> Verdict {
+pub(super) fn judge(flag: &Flag, bench: &FlagContext<'_>) -> Verdict {
     let claims = check_claims(flag, bench);
     match claims.and_then(|said| check_times(flag, bench).map(|()| said)) {
         Err(rejection) => Verdict::Refuse(rejection),
-        Ok(FlagStatus::Blocked) => check_blocked(flag),
-        Ok(FlagStatus::Said(said)) => match table::find(bench.phase, bench.holder, said) {
+        Ok(StatusWord::Blocked) => check_blocked(flag),
+        Ok(StatusWord::FlagStatus(said)) => match table::find(bench.phase, bench.holder, said) {
             Some(row) => {
                 check_next(flag, row).map_or_else(Verdict::Refuse, |()| Verdict::Accept(row))
             }
@@ -159,26 +159,26 @@ pub(super) fn judge(flag: &Flag, bench: &Bench<'_>) -> Verdict {
 }
 
 /// The words of a flag's `status`.
-enum FlagStatus {
-    Said(Said),
+enum StatusWord {
+    FlagStatus(FlagStatus),
     Blocked,
 }
 
-impl FlagStatus {
+impl StatusWord {
     /// The words of this protocol, and those that AutomationProtocol up to 2.1 has for the same (LP-35).
     fn parse(word: &str) -> Option<Self> {
         let said = match word {
             "blocked" => return Some(Self::Blocked),
-            "not-approved" | "conditional" | "needs-revision" => Said::Reviewed,
-            "revision-approved" => Said::Approved,
-            "verified" => Said::VerifiedClean,
-            word => return Said::parse(word).map(Self::Said),
+            "not-approved" | "conditional" | "needs-revision" => FlagStatus::Reviewed,
+            "revision-approved" => FlagStatus::Approved,
+            "verified" => FlagStatus::VerifiedClean,
+            word => return FlagStatus::parse(word).map(Self::FlagStatus),
         };
-        Some(Self::Said(said))
+        Some(Self::FlagStatus(said))
     }
 }
 
-fn check_claims(flag: &Flag, bench: &Bench<'_>) -> Result<FlagStatus, Rejection> {
+fn check_claims(flag: &Flag, bench: &FlagContext<'_>) -> Result<StatusWord, Rejection> {
     if flag.step != bench.step {
         let found = format!("step `{}`", clip(&flag.step, 40));
         return Err(refusal("LP-05", found, &format!("the loop's step `{}`", bench.step)));
@@ -187,13 +187,13 @@ fn check_claims(flag: &Flag, bench: &Bench<'_>) -> Result<FlagStatus, Rejection>
         let found = format!("agent `{}`", clip(&flag.agent, 40));
         return Err(refusal("LP-08", found, &format!("the turn holder `{}`", bench.holder.word())));
     }
-    FlagStatus::parse(&flag.status).ok_or_else(|| {
+    StatusWord::parse(&flag.status).ok_or_else(|| {
         let found = format!("status `{}`", clip(&flag.status, 40));
         refusal("LP-07", found, &format!("one of {}", allowed_words(bench)))
     })
 }
 
-fn check_times(flag: &Flag, bench: &Bench<'_>) -> Result<(), Rejection> {
+fn check_times(flag: &Flag, bench: &FlagContext<'_>) -> Result<(), Rejection> {
     let stamp = || format!("timestamp {}", flag.timestamp.format("%Y-%m-%dT%H:%M:%SZ"));
     if flag.timestamp > bench.seen + FUTURE_MAX {
         return Err(refusal("LP-06", stamp(), "a time at most 2 min in the future"));
@@ -242,13 +242,13 @@ fn check_next(flag: &Flag, row: &Row) -> Result<(), Rejection> {
     if right { Ok(()) } else { Err(refusal("LP-07", found, wanted)) }
 }
 
-fn forbidden(said: Said, bench: &Bench<'_>) -> Rejection {
+fn forbidden(said: FlagStatus, bench: &FlagContext<'_>) -> Rejection {
     let (phase, holder) = (bench.phase.word(), bench.holder.word());
     let found = format!("status `{}` in phase `{phase}` with {holder} holding", said.word());
     refusal("LP-03", found, &format!("one of {}", allowed_words(bench)))
 }
 
-fn allowed_words(bench: &Bench<'_>) -> String {
+fn allowed_words(bench: &FlagContext<'_>) -> String {
     let words: Vec<_> = table::allowed(bench.phase, bench.holder)
         .map(|row| format!("`{}`", row.said.word()))
         .collect();

@@ -4,9 +4,9 @@
 use super::{
     GateTree, ReviewLoop, base, detect,
     hold::{self, Reason},
-    leavings,
     memory::{Checks, Failed, Refusals, Turn},
-    table::Said,
+    run_changes,
+    table::FlagStatus,
 };
 use crate::model::{
     Access, Builder, CHECKS_TREE, CleanState, CleanTree, CommandLine, Decision, Digest, Effect,
@@ -19,7 +19,7 @@ const LABEL: &str = "loop-gates";
 const TAIL_MAX: usize = 8 * 1024;
 
 /// How a flag stands against the checks.
-pub(super) enum Stand {
+pub(super) enum GateResult {
     Passed,
     /// There is something to do first, or to wait for.
     Open(Decision),
@@ -27,16 +27,24 @@ pub(super) enum Stand {
 }
 
 /// The first check that is still open.
-pub(super) fn stand(it: &ReviewLoop, turn: &Turn, said: Said, flag: &Digest) -> Stand {
+pub(super) fn stand(
+    review_loop: &ReviewLoop,
+    turn: &Turn,
+    said: FlagStatus,
+    flag: &Digest,
+) -> GateResult {
     let checks = checks_of(turn, flag);
     if checks.weakened.is_none()
-        && let Some(decision) = compare(it, turn, &checks)
+        && let Some(decision) = compare(review_loop, turn, &checks)
     {
-        return Stand::Open(decision);
+        return GateResult::Open(decision);
     }
     match said {
-        Said::Executed | Said::VerifiedClean => run(it, turn, &checks),
-        Said::Proposed | Said::Approved | Said::Reviewed | Said::Revised => Stand::Passed,
+        FlagStatus::Executed | FlagStatus::VerifiedClean => run(review_loop, turn, &checks),
+        FlagStatus::Proposed
+        | FlagStatus::Approved
+        | FlagStatus::Reviewed
+        | FlagStatus::Revised => GateResult::Passed,
     }
 }
 
@@ -47,14 +55,14 @@ fn checks_of(turn: &Turn, flag: &Digest) -> Checks {
 }
 
 /// LP-30: an agent's change never loosens what judges it.
-fn compare(it: &ReviewLoop, turn: &Turn, checks: &Checks) -> Option<Decision> {
+fn compare(review_loop: &ReviewLoop, turn: &Turn, checks: &Checks) -> Option<Decision> {
     let (left, start) = (turn.left.as_ref()?, turn.start.as_ref()?);
-    let gates = gates(it);
+    let gates = gates(review_loop);
     let paths = to_compare(&left.changed, &gates);
     if paths.is_empty() {
         return None;
     }
-    let asked = match it.index.answer.as_deref() {
+    let asked = match review_loop.index.answer.as_deref() {
         Some((_, Query::Sides { from, to, paths: asked }, fact))
             if (from, to) == (&start.head, &left.tree)
                 && paths.iter().all(|path| asked.contains(path)) =>
@@ -64,14 +72,14 @@ fn compare(it: &ReviewLoop, turn: &Turn, checks: &Checks) -> Option<Decision> {
         _ => None,
     };
     let ask = |paths| {
-        let mut decision = it.builder();
+        let mut decision = review_loop.builder();
         let (from, to) = (start.head.clone(), left.tree.clone());
         decision.effect(Effect::Ask { query: Query::Sides { from, to, paths } });
         Some(decision.finish())
     };
     let Some((asked, fact)) = asked else { return ask(paths) };
     if let Fact::GitHeld(_) = fact {
-        return Some(leavings::cannot_look(it, fact));
+        return Some(run_changes::cannot_look(review_loop, fact));
     }
     if let Fact::Sides(sides) = fact {
         // What a gate's script sources is known only when that script has been read.
@@ -85,12 +93,12 @@ fn compare(it: &ReviewLoop, turn: &Turn, checks: &Checks) -> Option<Decision> {
     } else {
         vec![format!("the change could not be compared: {}", clip(&format!("{fact:?}"), 160))]
     };
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     // What was found is remembered instead of the answer, which holds whole files.
     let next = Checks { weakened: Some(found.clone()), ..checks.clone() };
     decision.remember("turn", Turn { checks: Some(next), ..turn.clone() });
     if !found.is_empty() {
-        hold::hold(it, &mut decision, loosened(checks, found));
+        hold::hold(review_loop, &mut decision, loosened(checks, found));
     }
     Some(decision.finish())
 }
@@ -104,27 +112,27 @@ fn loosened(checks: &Checks, found: Vec<String>) -> Reason {
 }
 
 /// LP-22: each gate in turn, then once more a look that none of them changed what was judged.
-fn run(it: &ReviewLoop, turn: &Turn, checks: &Checks) -> Stand {
+fn run(review_loop: &ReviewLoop, turn: &Turn, checks: &Checks) -> GateResult {
     if let Some(failed) = &checks.failed {
-        return Stand::Refused(refusal(failed));
+        return GateResult::Refused(refusal(failed));
     }
     if checks.running.is_some() {
-        return Stand::Open(Decision::default());
+        return GateResult::Open(Decision::default());
     }
-    let gates = gates(it);
+    let gates = gates(review_loop);
     if gates.is_empty() {
-        return said_once(it);
+        return said_once(review_loop);
     }
-    if let Some(cause) = &it.index.memory.told_of_gates {
-        let mut decision = it.builder();
+    if let Some(cause) = &review_loop.index.memory.told_of_gates {
+        let mut decision = review_loop.builder();
         decision.forget("told-of-gates");
         let how = "there are gates now".to_owned();
         decision.effect(Effect::Resolve { cause: cause.clone(), how });
-        return Stand::Open(decision.finish());
+        return GateResult::Open(decision.finish());
     }
     match gates.iter().find(|gate| !checks.passed.contains(gate)) {
-        Some(gate) => Stand::Open(start(it, turn, checks, gate)),
-        None => untouched(it, turn, checks),
+        Some(gate) => GateResult::Open(start(review_loop, turn, checks, gate)),
+        None => untouched(review_loop, turn, checks),
     }
 }
 
@@ -134,59 +142,59 @@ fn refusal(failed: &Failed) -> Rejection {
 }
 
 /// Nothing to run is not a pass: the owner is told, once.
-fn said_once(it: &ReviewLoop) -> Stand {
-    if it.index.memory.told_of_gates.is_some() {
-        return Stand::Passed;
+fn said_once(review_loop: &ReviewLoop) -> GateResult {
+    if review_loop.index.memory.told_of_gates.is_some() {
+        return GateResult::Passed;
     }
-    let mut decision = it.builder();
-    decision.remember("told-of-gates", hold::cause(it, "LP-22", "gates"));
+    let mut decision = review_loop.builder();
+    decision.remember("told-of-gates", hold::cause(review_loop, "LP-22", "gates"));
     let summary = "no gate is configured or found: work is accepted unchecked".to_owned();
     let mut reason = Reason::new("LP-22", "gates", summary);
     reason.did = "The flag is judged by its own rules and by the reviewer alone.".to_owned();
     reason.wont = "We count no check that did not run; set `loop.gates`.".to_owned();
-    hold::tell(it, &mut decision, Severity::Notice, reason);
-    Stand::Open(decision.finish())
+    hold::tell(review_loop, &mut decision, Severity::Notice, reason);
+    GateResult::Open(decision.finish())
 }
 
-fn start(it: &ReviewLoop, turn: &Turn, checks: &Checks, gate: &str) -> Decision {
-    let mut decision = it.builder();
+fn start(review_loop: &ReviewLoop, turn: &Turn, checks: &Checks, gate: &str) -> Decision {
+    let mut decision = review_loop.builder();
     let tree = turn.left.as_ref().map(|left| left.tree.clone());
     let state = if checks.passed.is_empty() { CleanState::Fresh } else { CleanState::Continued };
     let why = format!("the gate `{}` must pass first", clip(gate, 120));
-    let run = spawn(it, &mut decision, gate, why, clean(it, tree, state));
+    let run = spawn(review_loop, &mut decision, gate, why, clean(review_loop, tree, state));
     let checks = Checks { running: Some((run, gate.to_owned())), ..checks.clone() };
     decision.remember("turn", Turn { checks: Some(checks), ..turn.clone() });
     decision.finish()
 }
 
 /// LP-33: the gate on the commit that the loop begins from.
-pub(super) fn start_on_base(it: &ReviewLoop, gate: String) -> Decision {
-    let mut decision = it.builder();
+pub(super) fn start_on_base(review_loop: &ReviewLoop, gate: String) -> Decision {
+    let mut decision = review_loop.builder();
     let why = format!("the gate `{}` must pass before the first agent", clip(&gate, 120));
-    let is_first = it.index.memory.base.as_ref().is_none_or(|base| base.passed.is_empty());
+    let is_first = review_loop.index.memory.base.as_ref().is_none_or(|base| base.passed.is_empty());
     let state = if is_first { CleanState::Fresh } else { CleanState::Continued };
-    let clean = clean(it, None, state);
-    let run = spawn(it, &mut decision, &gate, why, clean);
-    base::running(it, &mut decision, run, gate);
+    let clean = clean(review_loop, None, state);
+    let run = spawn(review_loop, &mut decision, &gate, why, clean);
+    base::running(review_loop, &mut decision, run, gate);
     decision.finish()
 }
 
 /// LP-34: without a commit there is nothing to check out.
-fn clean(it: &ReviewLoop, tree: Option<TreeId>, state: CleanState) -> Option<CleanTree> {
-    let is_clean = it.place.git && it.limits.gate_tree == GateTree::Clean;
-    let clean = CleanTree { tree, state, setup: it.limits.setup.clone() };
-    (is_clean && it.index.head().is_some()).then_some(clean)
+fn clean(review_loop: &ReviewLoop, tree: Option<TreeId>, state: CleanState) -> Option<CleanTree> {
+    let is_clean = review_loop.place.git && review_loop.limits.gate_tree == GateTree::Clean;
+    let clean = CleanTree { tree, state, setup: review_loop.limits.setup.clone() };
+    (is_clean && review_loop.index.head().is_some()).then_some(clean)
 }
 
 fn spawn(
-    it: &ReviewLoop,
+    review_loop: &ReviewLoop,
     decision: &mut Builder,
     gate: &str,
     why: String,
     clean: Option<CleanTree>,
 ) -> RunId {
-    let run = RunId::new(format!("{}-{}", it.place.repo, decision.key()));
-    let state = it.index.memory.state.as_ref();
+    let run = RunId::new(format!("{}-{}", review_loop.place.repo, decision.key()));
+    let state = review_loop.index.memory.state.as_ref();
     decision.effect(Effect::Spawn(Box::new(Spawn {
         run: run.clone(),
         seat: Seat::new("gate"),
@@ -203,7 +211,7 @@ fn spawn(
         command: Some(CommandLine {
             line: gate.to_owned(),
             by: WrittenBy::Owner,
-            timeout_s: it.limits.gate_timeout.as_secs(),
+            timeout_s: review_loop.limits.gate_timeout.as_secs(),
             clean,
         }),
         access: Access::Write,
@@ -212,17 +220,22 @@ fn spawn(
 }
 
 /// A gate of ours has ended: remember how, whatever else is going on.
-pub(super) fn note_end(it: &ReviewLoop, _: Now) -> Option<Decision> {
-    let end = it.index.ended.as_ref()?;
-    noted(it, end)
+pub(super) fn note_end(review_loop: &ReviewLoop, _: Now) -> Option<Decision> {
+    let end = review_loop.index.ended.as_ref()?;
+    noted(review_loop, end)
 }
 
 /// It could not even be started.
-pub(super) fn spawn_failed(it: &ReviewLoop, run: &RunId, said: &str, now: Now) -> Option<Decision> {
+pub(super) fn spawn_failed(
+    review_loop: &ReviewLoop,
+    run: &RunId,
+    said: &str,
+    now: Now,
+) -> Option<Decision> {
     let outcome = Outcome::Crash { how: said.to_owned() };
     let (tail, usage) = (said.to_owned(), Default::default());
     noted(
-        it,
+        review_loop,
         &RunEnd {
             run: run.clone(),
             outcome,
@@ -235,11 +248,11 @@ pub(super) fn spawn_failed(it: &ReviewLoop, run: &RunId, said: &str, now: Now) -
     )
 }
 
-fn noted(it: &ReviewLoop, end: &RunEnd) -> Option<Decision> {
-    if let Some(decision) = base::noted(it, end) {
+fn noted(review_loop: &ReviewLoop, end: &RunEnd) -> Option<Decision> {
+    if let Some(decision) = base::noted(review_loop, end) {
         return Some(decision);
     }
-    let mut turn = it.index.memory.turn.clone()?;
+    let mut turn = review_loop.index.memory.turn.clone()?;
     let checks = turn.checks.as_mut()?;
     let (_, gate) = checks.running.take_if(|(run, _)| *run == end.run)?;
     match &end.outcome {
@@ -255,14 +268,14 @@ fn noted(it: &ReviewLoop, end: &RunEnd) -> Option<Decision> {
         | Outcome::Auth { .. }
         | Outcome::Denied { .. }) => {
             let failed = failure(&gate, failed, &end.tail);
-            if base::accepts(it, &failed) {
+            if base::accepts(review_loop, &failed) {
                 checks.passed.push(gate);
             } else {
                 checks.failed = Some(failed);
             }
         }
     }
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     decision.remember("turn", turn);
     Some(decision.finish())
 }
@@ -281,18 +294,19 @@ fn clip_start(text: &str) -> String {
 }
 
 /// A gate that changed the tree has judged another one than the one we would commit.
-fn untouched(it: &ReviewLoop, turn: &Turn, checks: &Checks) -> Stand {
-    let Some(left) = turn.left.as_ref().filter(|_| it.place.git && !checks.untouched) else {
-        return Stand::Passed;
+fn untouched(review_loop: &ReviewLoop, turn: &Turn, checks: &Checks) -> GateResult {
+    let Some(left) = turn.left.as_ref().filter(|_| review_loop.place.git && !checks.untouched)
+    else {
+        return GateResult::Passed;
     };
-    let Some((key, fact)) = leavings::answer(it, LABEL) else {
+    let Some((key, fact)) = run_changes::answer(review_loop, LABEL) else {
         let since = Some(left.tree.clone());
-        return Stand::Open(leavings::ask_snapshot(it, LABEL.to_owned(), since));
+        return GateResult::Open(run_changes::ask_snapshot(review_loop, LABEL.to_owned(), since));
     };
     let Fact::Snapshot(snapshot) = fact else {
-        return Stand::Open(leavings::cannot_look(it, fact));
+        return GateResult::Open(run_changes::cannot_look(review_loop, fact));
     };
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     decision.used(key.clone(), fact.clone());
     let mut next = checks.clone();
     if snapshot.changed.is_empty() {
@@ -309,9 +323,9 @@ fn untouched(it: &ReviewLoop, turn: &Turn, checks: &Checks) -> Stand {
         reason.wont = "We commit only the tree that the gates have seen: let gates write nothing, or ignore what they write; \
                        resume runs them again."
             .to_owned();
-        hold::hold(it, &mut decision, reason);
+        hold::hold(review_loop, &mut decision, reason);
     }
-    Stand::Open(decision.finish())
+    GateResult::Open(decision.finish())
 }
 
 /// What the next prompt says of a refusal by a gate.
@@ -322,18 +336,23 @@ pub(super) fn refusals(in_a_row: u32, words: String, turn: &Turn) -> Refusals {
 }
 
 /// The owner's own, else what was found when the owner last had a say and what has come on top of it since.
-pub(super) fn gates(it: &ReviewLoop) -> Vec<String> {
-    if it.limits.gates.is_empty() { it.index.memory.gates.clone() } else { it.limits.gates.clone() }
+pub(super) fn gates(review_loop: &ReviewLoop) -> Vec<String> {
+    if review_loop.limits.gates.is_empty() {
+        review_loop.index.memory.gates.clone()
+    } else {
+        review_loop.limits.gates.clone()
+    }
 }
 
 /// The same with those that are found now.
-pub(super) fn all(it: &ReviewLoop) -> Vec<String> {
-    found_now(it).unwrap_or_else(|| gates(it))
+pub(super) fn all(review_loop: &ReviewLoop) -> Vec<String> {
+    found_now(review_loop).unwrap_or_else(|| gates(review_loop))
 }
 
 /// What is found now, on top of what was found before: a gate may come by anybody, and go only by the owner.
-pub(super) fn found_now(it: &ReviewLoop) -> Option<Vec<String>> {
-    let known = &it.index.memory.gates;
-    let new: Vec<_> = detect::gates(it).into_iter().filter(|gate| !known.contains(gate)).collect();
-    (!new.is_empty() && it.limits.gates.is_empty()).then(|| [known.clone(), new].concat())
+pub(super) fn found_now(review_loop: &ReviewLoop) -> Option<Vec<String>> {
+    let known = &review_loop.index.memory.gates;
+    let new: Vec<_> =
+        detect::gates(review_loop).into_iter().filter(|gate| !known.contains(gate)).collect();
+    (!new.is_empty() && review_loop.limits.gates.is_empty()).then(|| [known.clone(), new].concat())
 }

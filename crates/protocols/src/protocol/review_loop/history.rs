@@ -9,12 +9,12 @@ use crate::model::{CommitId, Snapshot};
 
 /// HEAD, the branch, a ref or the stash is not as it was when the run began.
 pub(super) fn moved(
-    it: &ReviewLoop,
+    review_loop: &ReviewLoop,
     start: &Start,
     ended: &Ended,
     snapshot: &Snapshot,
 ) -> Option<Reason> {
-    let branch = it.index.memory.anchor.as_ref().map(|anchor| anchor.branch.as_str());
+    let branch = review_loop.index.memory.anchor.as_ref().map(|anchor| anchor.branch.as_str());
     let checkout = &snapshot.checkout;
     let run = ended.run.as_str();
     let busy = checkout.busy.filter(|busy| !busy.is_lock());
@@ -41,7 +41,7 @@ pub(super) fn moved(
         format!("HEAD after: {}", show(checkout.head.as_ref())),
     ];
     reason.did = "The loop is held; the history and the files stay as they are.".to_owned();
-    reason.wont = match away::way_back(it) {
+    reason.wont = match away::way_back(review_loop) {
         Some(git) => format!(
             "Agents must not run git. Nothing is judged or committed until you have run `{git}` and resumed; \
              resume accepts the history as it is then."

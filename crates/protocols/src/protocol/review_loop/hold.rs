@@ -38,12 +38,12 @@ impl Reason {
         }
     }
 
-    fn escalation(self, it: &ReviewLoop, severity: Severity, holds: bool) -> Escalation {
+    fn escalation(self, review_loop: &ReviewLoop, severity: Severity, holds: bool) -> Escalation {
         let resolve = match self.command {
             Some(typed) => typed,
-            None if holds => command(it, self.way_out),
+            None if holds => command(review_loop, self.way_out),
             None => {
-                let id = cause(it, self.rule, &self.subject).id(&it.place.repo);
+                let id = cause(review_loop, self.rule, &self.subject).id(&review_loop.place.repo);
                 format!("nothing to do; `agency ack {id}` closes it")
             }
         };
@@ -56,7 +56,7 @@ impl Reason {
         };
         Escalation {
             options: options.iter().map(|&option| option.to_owned()).collect(),
-            cause: cause(it, self.rule, &self.subject),
+            cause: cause(review_loop, self.rule, &self.subject),
             severity,
             holds,
             summary: clip(&self.summary, 200),
@@ -71,10 +71,10 @@ impl Reason {
 }
 
 /// What the owner types to let the loop go on, as the repository is now.
-pub(super) fn command(it: &ReviewLoop, way_out: WayOut) -> String {
+pub(super) fn command(review_loop: &ReviewLoop, way_out: WayOut) -> String {
     match way_out {
         WayOut::Resume => "agency resume".to_owned(),
-        WayOut::AcceptHistory => match away::way_back(it) {
+        WayOut::AcceptHistory => match away::way_back(review_loop) {
             Some(git) => format!("{git} && agency resume"),
             None => "agency resume".to_owned(),
         },
@@ -82,7 +82,7 @@ pub(super) fn command(it: &ReviewLoop, way_out: WayOut) -> String {
             "agency adopt (the repository is right) or agency loop restore (our journal is right)"
                 .to_owned()
         }
-        WayOut::Adopt => it
+        WayOut::Adopt => review_loop
             .index
             .whole(super::STATE)
             .map_or("agency adopt".to_owned(), |file| takeover::command(&file.bytes)),
@@ -90,20 +90,20 @@ pub(super) fn command(it: &ReviewLoop, way_out: WayOut) -> String {
     }
 }
 
-pub(super) fn cause(it: &ReviewLoop, rule: &str, subject: &str) -> Cause {
+pub(super) fn cause(review_loop: &ReviewLoop, rule: &str, subject: &str) -> Cause {
     Cause {
         protocol: super::NAME.to_owned(),
         rule: RuleId::new(rule),
         subject: clip(subject, 200),
-        epoch: it.index.memory.epoch,
+        epoch: review_loop.index.memory.epoch,
     }
 }
 
 /// Stops the loop and tells the owner. Effects that belong to the same decision must be added before: talk comes last.
-pub(super) fn hold(it: &ReviewLoop, decision: &mut Builder, reason: Reason) {
+pub(super) fn hold(review_loop: &ReviewLoop, decision: &mut Builder, reason: Reason) {
     let way_out = reason.way_out;
-    let escalation = reason.escalation(it, Severity::Critical, true);
-    let mut holds = it.index.memory.holds.clone();
+    let escalation = reason.escalation(review_loop, Severity::Critical, true);
+    let mut holds = review_loop.index.memory.holds.clone();
     holds.retain(|known| known.cause != escalation.cause);
     holds.push(Hold {
         cause: escalation.cause.clone(),
@@ -115,12 +115,17 @@ pub(super) fn hold(it: &ReviewLoop, decision: &mut Builder, reason: Reason) {
 }
 
 /// Tells the owner and goes on.
-pub(super) fn tell(it: &ReviewLoop, decision: &mut Builder, severity: Severity, reason: Reason) {
-    let escalation = reason.escalation(it, severity, false);
+pub(super) fn tell(
+    review_loop: &ReviewLoop,
+    decision: &mut Builder,
+    severity: Severity,
+    reason: Reason,
+) {
+    let escalation = reason.escalation(review_loop, severity, false);
     decision.effect(Effect::Escalate(Box::new(escalation)));
 }
 
-pub(super) fn unknown_state(it: &ReviewLoop) -> Reason {
+pub(super) fn unknown_state(review_loop: &ReviewLoop) -> Reason {
     let mut reason = Reason::new(
         "DM-13",
         super::STATE,
@@ -135,7 +140,7 @@ pub(super) fn unknown_state(it: &ReviewLoop) -> Reason {
         super::STATE
     );
     reason.evidence =
-        it.index.text(super::STATE).map(|text| clip(&text, 400)).into_iter().collect();
+        review_loop.index.text(super::STATE).map(|text| clip(&text, 400)).into_iter().collect();
     reason.way_out = WayOut::Adopt;
     reason
 }
@@ -171,7 +176,7 @@ pub(super) fn unanswered(fact: &Fact, subject: &str, doing: &str) -> Reason {
     Reason::new("DM-10", subject, format!("git could not {doing}: {said}"))
 }
 
-pub(super) fn broken(it: &ReviewLoop, effect: &Effect, failure: &Failure) -> Reason {
+pub(super) fn broken(review_loop: &ReviewLoop, effect: &Effect, failure: &Failure) -> Reason {
     if failure.kind == FailureKind::GitHeld {
         return git_held(&failure.said);
     }
@@ -179,7 +184,7 @@ pub(super) fn broken(it: &ReviewLoop, effect: &Effect, failure: &Failure) -> Rea
     let summary = format!("{doing} failed: {}", clip(&failure.said, 160));
     let mut reason = Reason::new("DM-10", doing, summary);
     reason.evidence = vec![failure.said.clone()];
-    if let Some(state) = &it.index.memory.state {
+    if let Some(state) = &review_loop.index.memory.state {
         reason.did = format!("The loop is held at step `{}`.", state.current_step);
     }
     reason

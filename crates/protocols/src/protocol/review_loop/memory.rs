@@ -43,7 +43,7 @@ pub(super) struct Memory {
     pub(super) suspect: Option<Timestamp>,
     pub(super) anchor: Option<Anchor>,
     /// Boxed: mostly there is none, in any number of repositories.
-    pub(super) moving: Option<Box<Moving>>,
+    pub(super) transition: Option<Box<Moving>>,
     pub(super) push: Option<PushDue>,
     /// What the runs of the current step have cost since the owner was last asked, in millionths of a dollar.
     pub(super) spent: u64,
@@ -324,7 +324,7 @@ impl Memory {
             ("away", _) => self.away = read(value),
             ("suspect", _) => self.suspect = read(value),
             ("anchor", _) => self.anchor = read(value),
-            ("moving", _) => self.moving = read(value),
+            ("moving", _) => self.transition = read(value),
             ("push", _) => self.push = read(value),
             ("spent", _) => self.spent = read(value).unwrap_or_default(),
             ("epoch", _) => self.epoch = read(value).unwrap_or_default(),

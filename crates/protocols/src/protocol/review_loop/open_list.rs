@@ -4,17 +4,17 @@ use super::{ReviewLoop, STATE, away, memory::WayOut};
 use crate::model::{Bytes, Decision, Effect, Now, RelPath};
 
 /// The ids of the open escalations that hold the loop.
-pub(super) fn open(it: &ReviewLoop) -> Vec<String> {
-    let holds = it.index.memory.holds.iter();
-    holds.map(|hold| hold.cause.id(&it.place.repo)).collect()
+pub(super) fn open(review_loop: &ReviewLoop) -> Vec<String> {
+    let holds = review_loop.index.memory.holds.iter();
+    holds.map(|hold| hold.cause.id(&review_loop.place.repo)).collect()
 }
 
 /// Writes the list when it has changed. The file is left alone while it is not certain that it is ours.
-pub(super) fn write(it: &ReviewLoop, _: Now) -> Option<Decision> {
-    let memory = &it.index.memory;
+pub(super) fn write(review_loop: &ReviewLoop, _: Now) -> Option<Decision> {
+    let memory = &review_loop.index.memory;
     let (state, ours) = (memory.state.as_ref()?, memory.state_file.as_ref()?);
-    let open = open(it);
-    if state.escalations == open || memory.moving.is_some() || away::is_away(it) {
+    let open = open(review_loop);
+    if state.escalations == open || memory.transition.is_some() || away::is_away(review_loop) {
         return None;
     }
     let is_unsure = memory.holds.iter().any(|hold| {
@@ -22,12 +22,12 @@ pub(super) fn write(it: &ReviewLoop, _: Now) -> Option<Decision> {
         let is_broken = hold.cause.rule.as_str() == "DM-10";
         is_broken || matches!(hold.way_out, WayOut::Adopt | WayOut::AdoptOrRestore)
     });
-    if is_unsure || it.index.whole(STATE)?.digest != ours.digest {
+    if is_unsure || review_loop.index.whole(STATE)?.digest != ours.digest {
         return None;
     }
     let mut next = state.clone();
     next.escalations = open;
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     decision.effect(Effect::Replace {
         path: RelPath::fixed(STATE),
         bytes: Bytes(next.to_bytes()),

@@ -4,10 +4,10 @@
 use super::{
     CODEBASE, COMMENTS, MANDATES, RESPONSE, ReviewLoop, STATE, flag,
     hold::{self, Reason},
-    leavings,
     memory::{ABSENT, Left, LoopState, Overreach, Refusals, Turn},
-    moving,
+    run_changes,
     table::{Holder, Phase},
+    transition,
     turn::review_file,
 };
 use crate::model::{
@@ -36,8 +36,12 @@ fn is_allowed(state: &LoopState, change: &Change) -> bool {
 }
 
 /// What the run that has just ended changed without leave.
-pub(super) fn of(it: &ReviewLoop, before: &TreeId, snapshot: &Snapshot) -> Option<Overreach> {
-    let state = it.index.memory.state.as_ref().filter(|state| binds(state))?;
+pub(super) fn of(
+    review_loop: &ReviewLoop,
+    before: &TreeId,
+    snapshot: &Snapshot,
+) -> Option<Overreach> {
+    let state = review_loop.index.memory.state.as_ref().filter(|state| binds(state))?;
     let changes = snapshot.changed.iter().filter(|change| !is_allowed(state, change));
     let paths: Vec<RelPath> = changes.map(|change| change.path.clone()).collect();
     let (before, after) = (before.clone(), snapshot.tree.clone());
@@ -52,7 +56,7 @@ pub(super) fn without(overreach: Option<&Overreach>, since: &[Change]) -> Option
 }
 
 /// Puts everything back as it was when the run began; what lay there is kept in quarantine, and the flag is refused.
-pub(super) fn put_back(it: &ReviewLoop, turn: &Turn, _: Now) -> Option<Decision> {
+pub(super) fn put_back(review_loop: &ReviewLoop, turn: &Turn, _: Now) -> Option<Decision> {
     let left = turn.left.as_ref()?;
     let overreach = left.overreach.as_ref()?;
     let query = Query::Sides {
@@ -60,10 +64,10 @@ pub(super) fn put_back(it: &ReviewLoop, turn: &Turn, _: Now) -> Option<Decision>
         to: overreach.after.clone(),
         paths: overreach.paths.clone(),
     };
-    let fact = match it.index.answer.as_deref() {
+    let fact = match review_loop.index.answer.as_deref() {
         Some((_, asked, fact)) if *asked == query => fact,
         _ => {
-            let mut decision = it.builder();
+            let mut decision = review_loop.builder();
             decision.effect(Effect::Ask { query });
             return Some(decision.finish());
         }
@@ -71,9 +75,9 @@ pub(super) fn put_back(it: &ReviewLoop, turn: &Turn, _: Now) -> Option<Decision>
     let next = Turn { left: Some(cleared(left, overreach)), ..turn.clone() };
     match fact {
         Fact::Sides(sides) if is_plain(left, overreach) => {
-            Some(restore(it, &next, overreach, sides))
+            Some(restore(review_loop, &next, overreach, sides))
         }
-        Fact::GitHeld(_) => Some(leavings::cannot_look(it, fact)),
+        Fact::GitHeld(_) => Some(run_changes::cannot_look(review_loop, fact)),
         Fact::Sides(_)
         | Fact::Snapshot(_)
         | Fact::Planned(_)
@@ -90,9 +94,9 @@ pub(super) fn put_back(it: &ReviewLoop, turn: &Turn, _: Now) -> Option<Decision>
         | Fact::Conflict(_)
         | Fact::NoGit
         | Fact::Unknown(_) => {
-            let mut decision = it.builder();
+            let mut decision = review_loop.builder();
             decision.remember("turn", Turn { left: Some(accepted(left)), ..turn.clone() });
-            hold::hold(it, &mut decision, cannot(turn, overreach));
+            hold::hold(review_loop, &mut decision, cannot(turn, overreach));
             Some(decision.finish())
         }
     }
@@ -114,9 +118,14 @@ fn accepted(left: &Left) -> Left {
     Left { overreach: None, ..left.clone() }
 }
 
-fn restore(it: &ReviewLoop, next: &Turn, overreach: &Overreach, sides: &[Sides]) -> Decision {
-    let mut decision = it.builder();
-    let rejection = rejection(it, overreach);
+fn restore(
+    review_loop: &ReviewLoop,
+    next: &Turn,
+    overreach: &Overreach,
+    sides: &[Sides],
+) -> Decision {
+    let mut decision = review_loop.builder();
+    let rejection = rejection(review_loop, overreach);
     for side in sides {
         let path = side.path.clone();
         match (&side.before, &side.after) {
@@ -138,20 +147,23 @@ fn restore(it: &ReviewLoop, next: &Turn, overreach: &Overreach, sides: &[Sides])
         let (name, tree) = (kept_ref(overreach), CommitId::new(overreach.after.as_str()));
         decision.effect(Effect::Ref { name, was: None, to: Some(tree) });
     }
-    match it.index.whole(flag::PATH) {
-        Some(file) => moving::refuse_in(it, &mut decision, next, rejection, Some(&file.digest)),
+    match review_loop.index.whole(flag::PATH) {
+        Some(file) => {
+            transition::refuse_in(review_loop, &mut decision, next, rejection, Some(&file.digest))
+        }
         None => {
             let last = Some(rejection.to_string());
-            let refusals = Refusals { last, output: None, ..it.index.memory.refusals.clone() };
+            let refusals =
+                Refusals { last, output: None, ..review_loop.index.memory.refusals.clone() };
             decision.reject(rejection);
             decision.remember("refusals", refusals);
             decision.remember("turn", next);
         }
     }
-    let mut reason = put_back_reason(it, overreach, &kept);
+    let mut reason = put_back_reason(review_loop, overreach, &kept);
     // The same bytes may be put back again in a later try: each time is told.
     reason.subject = decision.key().to_owned();
-    hold::tell(it, &mut decision, Severity::Warning, reason);
+    hold::tell(review_loop, &mut decision, Severity::Warning, reason);
     decision.finish()
 }
 
@@ -162,8 +174,8 @@ fn kept_ref(overreach: &Overreach) -> String {
 }
 
 /// The owner hears it, too: what they edited during the run was put back with the agent's changes.
-fn put_back_reason(it: &ReviewLoop, overreach: &Overreach, kept: &[&RelPath]) -> Reason {
-    let state = it.index.memory.state.as_ref();
+fn put_back_reason(review_loop: &ReviewLoop, overreach: &Overreach, kept: &[&RelPath]) -> Reason {
+    let state = review_loop.index.memory.state.as_ref();
     let (who, doing) = state
         .map_or(("the agent", "review"), |state| (state.active_agent.word(), state.phase.word()));
     let summary = format!(
@@ -213,8 +225,9 @@ fn note_author(decision: &mut Builder, side: &Sides) {
     }
 }
 
-fn rejection(it: &ReviewLoop, overreach: &Overreach) -> Rejection {
-    let holder = it.index.memory.state.as_ref().map_or(Holder::Builder, |state| state.active_agent);
+fn rejection(review_loop: &ReviewLoop, overreach: &Overreach) -> Rejection {
+    let holder =
+        review_loop.index.memory.state.as_ref().map_or(Holder::Builder, |state| state.active_agent);
     let wanted = match holder {
         Holder::Builder => {
             format!("changes in `{RESPONSE}` and `{CODEBASE}` only; they were put back")

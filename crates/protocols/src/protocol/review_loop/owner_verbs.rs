@@ -4,8 +4,9 @@ use super::{
     ReviewLoop, command,
     command::{No, Outcome},
     memory::{LoopState, Moving, Opens},
-    moving, steps,
+    steps,
     table::{Holder, Phase},
+    transition,
 };
 use crate::model::{Command, Now, clip};
 
@@ -13,37 +14,37 @@ use crate::model::{Command, Now, clip};
 pub(super) const ENDED: &str = "ended";
 
 /// The verb that `do` names.
-pub(super) fn run(it: &ReviewLoop, asked: &Command, now: Now) -> Outcome {
+pub(super) fn run(review_loop: &ReviewLoop, asked: &Command, now: Now) -> Outcome {
     match asked.arg("do") {
-        Some("end") => end(it, asked, now),
-        Some("steps-add") => add(it, asked, now),
-        Some("steps-remove") => remove(it, asked, now),
+        Some("end") => end(review_loop, asked, now),
+        Some("steps-add") => add(review_loop, asked, now),
+        Some("steps-remove") => remove(review_loop, asked, now),
         _ => Err("that is not the loop's to do".into()),
     }
 }
 
-fn end(it: &ReviewLoop, asked: &Command, now: Now) -> Outcome {
-    command::finish_move(it, now)?;
-    let state = under_way(it)?;
+fn end(review_loop: &ReviewLoop, asked: &Command, now: Now) -> Outcome {
+    command::finish_move(review_loop, now)?;
+    let state = under_way(review_loop)?;
     let reason = command::reason(asked)?;
-    command::no_live_run(it)?;
-    command::anchor_here(it)?;
+    command::no_live_run(review_loop)?;
+    command::anchor_here(review_loop)?;
     let mut next = state.clone();
     next.phase = Phase::Complete;
     next.status = ENDED.to_owned();
-    let mut next = moving::record(it, state, next, "end", &asked.by, now);
+    let mut next = transition::record(review_loop, state, next, "end", &asked.by, now);
     next.escalations = Vec::new();
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     decision.remember("moving", moved(next, "end", ENDED, Opens::Turn, now));
-    command::release(it, &mut decision, "the owner ended the loop");
+    command::release(review_loop, &mut decision, "the owner ended the loop");
     let text = format!("the loop ends at step `{}`: {}", state.current_step, clip(reason, 200));
     decision.announce("loop end", &text);
     Ok((decision, text))
 }
 
-fn add(it: &ReviewLoop, asked: &Command, now: Now) -> Outcome {
-    command::finish_move(it, now)?;
-    let state = it.index.memory.state.as_ref().ok_or(NO_LOOP)?;
+fn add(review_loop: &ReviewLoop, asked: &Command, now: Now) -> Outcome {
+    command::finish_move(review_loop, now)?;
+    let state = review_loop.index.memory.state.as_ref().ok_or(NO_LOOP)?;
     if state.status == ENDED {
         return Err("the owner ended this loop; `agency loop init` begins another".into());
     }
@@ -65,15 +66,15 @@ fn add(it: &ReviewLoop, asked: &Command, now: Now) -> Outcome {
     if state.phase == Phase::Complete {
         (next.current_step, next.phase) = (new[0].clone(), Phase::Propose);
         (next.active_agent, next.current_round) = (Holder::Builder, 1);
-        next = moving::record(it, state, next, "steps", &asked.by, now);
+        next = transition::record(review_loop, state, next, "steps", &asked.by, now);
         opens = Opens::Turn;
     }
-    change_list(it, asked, next, "steps-added", opens, now)
+    change_list(review_loop, asked, next, "steps-added", opens, now)
 }
 
-fn remove(it: &ReviewLoop, asked: &Command, now: Now) -> Outcome {
-    command::finish_move(it, now)?;
-    let state = under_way(it)?;
+fn remove(review_loop: &ReviewLoop, asked: &Command, now: Now) -> Outcome {
+    command::finish_move(review_loop, now)?;
+    let state = under_way(review_loop)?;
     let gone = steps::from_list(asked.arg("steps").unwrap_or_default())?;
     for step in &gone {
         position(state, step)?;
@@ -87,12 +88,12 @@ fn remove(it: &ReviewLoop, asked: &Command, now: Now) -> Outcome {
     }
     let mut next = state.clone();
     next.steps.retain(|step| !gone.contains(step));
-    change_list(it, asked, next, "steps-removed", Opens::Nothing, now)
+    change_list(review_loop, asked, next, "steps-removed", Opens::Nothing, now)
 }
 
 /// While a run is alive no commit of ours may move HEAD: the new list is then part of the next transition's commit.
 fn change_list(
-    it: &ReviewLoop,
+    review_loop: &ReviewLoop,
     asked: &Command,
     next: LoopState,
     action: &str,
@@ -100,16 +101,16 @@ fn change_list(
     now: Now,
 ) -> Outcome {
     let text = format!("steps: {}", next.steps.join(", "));
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     command::remember_plan(&mut decision, asked.arg("plan"));
-    if command::no_live_run(it).is_err() {
-        let seen = it.index.memory.state_file.as_ref().map(|file| file.digest.clone());
+    if command::no_live_run(review_loop).is_err() {
+        let seen = review_loop.index.memory.state_file.as_ref().map(|file| file.digest.clone());
         command::write_state(&mut decision, &next, seen);
         decision.announce("loop steps", &text);
         return Ok((decision, format!("{text} (committed with the next transition)")));
     }
-    command::anchor_here(it)?;
-    if it.index.memory.moving.is_some() {
+    command::anchor_here(review_loop)?;
+    if review_loop.index.memory.transition.is_some() {
         return Err("a transition cannot be committed yet; `agency status` says why".into());
     }
     decision.remember("moving", moved(next, "steps", action, opens, now));
@@ -120,8 +121,8 @@ fn change_list(
 pub(super) const NO_LOOP: &str =
     "there is no loop here; `agency loop init --steps 1,2,3` begins one";
 
-fn under_way(it: &ReviewLoop) -> Result<&LoopState, No> {
-    let state = it.index.memory.state.as_ref().ok_or(NO_LOOP)?;
+fn under_way(review_loop: &ReviewLoop) -> Result<&LoopState, No> {
+    let state = review_loop.index.memory.state.as_ref().ok_or(NO_LOOP)?;
     if state.phase == Phase::Complete {
         return Err("the loop is over; `agency loop init` begins another".into());
     }

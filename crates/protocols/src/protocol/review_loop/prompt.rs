@@ -11,19 +11,19 @@ use std::fmt::Write as _;
 
 const QUOTE_MAX: usize = 24 * 1024;
 
-pub(super) fn prompt(it: &ReviewLoop, state: &LoopState, run: &RunId) -> String {
-    let nonce = nonce(it, run);
+pub(super) fn prompt(review_loop: &ReviewLoop, state: &LoopState, run: &RunId) -> String {
+    let nonce = nonce(review_loop, run);
     let mut text = String::new();
     for part in [
         head(state),
-        mandated(it, state),
+        mandated(review_loop, state),
         job(state),
-        plan(it, state, &nonce),
-        ground_rules(it, state),
-        our_gates(it, state, &nonce),
+        plan(review_loop, state, &nonce),
+        ground_rules(review_loop, state),
+        our_gates(review_loop, state, &nonce),
         flag_to_write(state),
-        last_refusal(it, &nonce),
-        quoted(it, state, &nonce),
+        last_refusal(review_loop, &nonce),
+        quoted(review_loop, state, &nonce),
     ] {
         if !part.is_empty() {
             text.push_str(&part);
@@ -34,10 +34,10 @@ pub(super) fn prompt(it: &ReviewLoop, state: &LoopState, run: &RunId) -> String 
 }
 
 /// Depends on bytes that whoever writes the quoted text cannot know while writing it.
-fn nonce(it: &ReviewLoop, run: &RunId) -> String {
+fn nonce(review_loop: &ReviewLoop, run: &RunId) -> String {
     let mut seed = run.to_string();
     for path in [COMMENTS, RESPONSE, MANDATES] {
-        if let Some(file) = it.index.whole(path) {
+        if let Some(file) = review_loop.index.whole(path) {
             seed.push_str(file.digest.as_str());
         }
     }
@@ -57,8 +57,9 @@ fn head(state: &LoopState) -> String {
 }
 
 /// LP-12, LP-13: what the owner has directed is not up for debate.
-fn mandated(it: &ReviewLoop, state: &LoopState) -> String {
-    let bound = review::mandates_of(it).is_ok_and(|mandates| mandates.binds(&state.current_step));
+fn mandated(review_loop: &ReviewLoop, state: &LoopState) -> String {
+    let bound =
+        review::mandates_of(review_loop).is_ok_and(|mandates| mandates.binds(&state.current_step));
     match (bound, state.active_agent) {
         (false, _) => String::new(),
         (true, Holder::Reviewer) => format!(
@@ -109,8 +110,10 @@ fn job(state: &LoopState) -> String {
 }
 
 /// LP-32: the step as the owner's plan describes it, in every prompt of the step.
-fn plan(it: &ReviewLoop, state: &LoopState, nonce: &str) -> String {
-    let Some(text) = it.index.memory.plan.get(&state.current_step) else { return String::new() };
+fn plan(review_loop: &ReviewLoop, state: &LoopState, nonce: &str) -> String {
+    let Some(text) = review_loop.index.memory.plan.get(&state.current_step) else {
+        return String::new();
+    };
     format!(
         "The owner's plan says this about step {}. It is what the step must achieve:\n{}",
         state.current_step,
@@ -127,8 +130,8 @@ fn change_request(state: &LoopState) -> String {
     )
 }
 
-fn ground_rules(it: &ReviewLoop, state: &LoopState) -> String {
-    let map = if it.index.whole(CODEBASE).is_some() {
+fn ground_rules(review_loop: &ReviewLoop, state: &LoopState) -> String {
+    let map = if review_loop.index.whole(CODEBASE).is_some() {
         format!("Read `{CODEBASE}` before any source file and read only the lines it points to.")
     } else {
         format!(
@@ -160,8 +163,8 @@ fn own_files(state: &LoopState) -> String {
 }
 
 /// LP-22: the agent may run them first; we run them in any case.
-fn our_gates(it: &ReviewLoop, state: &LoopState, nonce: &str) -> String {
-    let gates = gates::gates(it);
+fn our_gates(review_loop: &ReviewLoop, state: &LoopState, nonce: &str) -> String {
+    let gates = gates::gates(review_loop);
     let runs = matches!(state.phase, Phase::Execute | Phase::Verify);
     if gates.is_empty() || !runs {
         return String::new();
@@ -195,8 +198,8 @@ fn flag_to_write(state: &LoopState) -> String {
     text
 }
 
-fn last_refusal(it: &ReviewLoop, nonce: &str) -> String {
-    let refusals = &it.index.memory.refusals;
+fn last_refusal(review_loop: &ReviewLoop, nonce: &str) -> String {
+    let refusals = &review_loop.index.memory.refusals;
     let Some(words) = &refusals.last else { return String::new() };
     let output = refusals.output.as_ref().map_or(String::new(), |output| {
         format!(
@@ -210,7 +213,7 @@ fn last_refusal(it: &ReviewLoop, nonce: &str) -> String {
     )
 }
 
-fn quoted(it: &ReviewLoop, state: &LoopState, nonce: &str) -> String {
+fn quoted(review_loop: &ReviewLoop, state: &LoopState, nonce: &str) -> String {
     let wanted: &[&'static str] = match (state.phase, state.active_agent) {
         (Phase::Propose | Phase::Complete, _) => &[MANDATES],
         (Phase::Execute, _) | (_, Holder::Reviewer) => &[MANDATES, RESPONSE],
@@ -218,7 +221,7 @@ fn quoted(it: &ReviewLoop, state: &LoopState, nonce: &str) -> String {
     };
     let texts: Vec<String> = wanted
         .iter()
-        .filter_map(|path| Some(fence(path, &it.index.text(path)?, nonce, QUOTE_MAX)))
+        .filter_map(|path| Some(fence(path, &review_loop.index.text(path)?, nonce, QUOTE_MAX)))
         .collect();
     if texts.is_empty() {
         return String::new();

@@ -12,17 +12,17 @@ const TRIES: u32 = 5;
 const WAIT: Duration = Duration::from_secs(60);
 
 /// A push is due, or has arrived.
-pub(super) fn due(it: &ReviewLoop, now: Now) -> Option<Decision> {
-    let due = it.index.memory.push.as_ref()?;
-    let mut decision = it.builder();
-    if it.index.pushed.as_ref() == Some(&due.commit) {
+pub(super) fn due(review_loop: &ReviewLoop, now: Now) -> Option<Decision> {
+    let due = review_loop.index.memory.push.as_ref()?;
+    let mut decision = review_loop.builder();
+    if review_loop.index.pushed.as_ref() == Some(&due.commit) {
         decision.forget("push");
         return Some(decision.finish());
     }
-    if it.index.memory.is_git_held() {
+    if review_loop.index.memory.is_git_held() {
         return None;
     }
-    if it.index.is_pushing() || due.not_before.is_some_and(|at| at.left(now).is_some()) {
+    if review_loop.index.is_pushing() || due.not_before.is_some_and(|at| at.left(now).is_some()) {
         return None;
     }
     let (branch, commit) = (due.branch.clone(), due.commit.clone());
@@ -31,21 +31,21 @@ pub(super) fn due(it: &ReviewLoop, now: Now) -> Option<Decision> {
 }
 
 /// LP-19: a failed push never loses the transition; it is tried again, then told. Never forced.
-pub(super) fn failed(it: &ReviewLoop, failure: &Failure, now: Now) -> Option<Decision> {
-    let due = it.index.memory.push.clone()?;
+pub(super) fn failed(review_loop: &ReviewLoop, failure: &Failure, now: Now) -> Option<Decision> {
+    let due = review_loop.index.memory.push.clone()?;
     if failure.kind == FailureKind::GitHeld {
-        let mut decision = it.builder();
-        hold::hold(it, &mut decision, hold::git_held(&failure.said));
+        let mut decision = review_loop.builder();
+        hold::hold(review_loop, &mut decision, hold::git_held(&failure.said));
         return Some(decision.finish());
     }
     let failures = due.failures + 1;
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     let summary = format!("pushing `{}` failed: {}", due.branch, failure.said);
     let mut reason = Reason::new("LP-19", due.commit.as_str(), summary);
     reason.wont = "We never force a push.".to_owned();
     if failure.kind == FailureKind::NotFastForward || failures >= TRIES {
         decision.forget("push");
-        hold::hold(it, &mut decision, reason);
+        hold::hold(review_loop, &mut decision, reason);
     } else {
         let wait = WAIT * 2_u32.pow(failures - 1);
         decision.remember(

@@ -8,7 +8,7 @@ use super::{
     mandates::{self, Mandates},
     memory::{ABSENT, LoopState, Turn},
     overreach,
-    table::{Holder, Said},
+    table::{FlagStatus, Holder},
 };
 use crate::model::{
     Builder, Decision, Effect, FileState, Now, Rejection, RelPath, Severity as Weight, clip,
@@ -16,23 +16,30 @@ use crate::model::{
 };
 
 /// What a flag with this status must find in the comments; judged when its run has ended and every file is final.
-pub(super) fn check(it: &ReviewLoop, state: &LoopState, said: Said) -> Result<(), Rejection> {
+pub(super) fn check(
+    review_loop: &ReviewLoop,
+    state: &LoopState,
+    said: FlagStatus,
+) -> Result<(), Rejection> {
     match said {
-        Said::Reviewed => check_requests(it, state),
-        Said::Approved | Said::VerifiedClean => check_nothing_open(it, state, said),
-        Said::Proposed | Said::Executed | Said::Revised => Ok(()),
+        FlagStatus::Reviewed => check_requests(review_loop, state),
+        FlagStatus::Approved | FlagStatus::VerifiedClean => {
+            check_nothing_open(review_loop, state, said)
+        }
+        FlagStatus::Proposed | FlagStatus::Executed | FlagStatus::Revised => Ok(()),
     }
 }
 
 /// LP-12, LP-14, LP-15: at least one request, each in the right form, none about the scope of a mandated step.
-fn check_requests(it: &ReviewLoop, state: &LoopState) -> Result<(), Rejection> {
+fn check_requests(review_loop: &ReviewLoop, state: &LoopState) -> Result<(), Rejection> {
     let file = RelPath::fixed(COMMENTS);
-    let requests = requests(it)?;
+    let requests = requests(review_loop)?;
     if !requests.iter().any(ChangeRequest::is_open) {
         let found = "no open change request".to_owned();
         return Err(Rejection::new("LP-15", &file, found, "at least one, or an approval"));
     }
-    let mandated = mandates_of(it).is_ok_and(|mandates| mandates.binds(&state.current_step));
+    let mandated =
+        mandates_of(review_loop).is_ok_and(|mandates| mandates.binds(&state.current_step));
     for request in requests.iter().filter(|request| request.is_open()) {
         if mandated && request.is_about_scope() {
             let found = format!("{} about scope or plan", request.id);
@@ -52,8 +59,12 @@ fn check_requests(it: &ReviewLoop, state: &LoopState) -> Result<(), Rejection> {
 }
 
 /// LP-15: nothing is approved over an open critical or high request of this round.
-fn check_nothing_open(it: &ReviewLoop, state: &LoopState, said: Said) -> Result<(), Rejection> {
-    let requests = requests(it)?;
+fn check_nothing_open(
+    review_loop: &ReviewLoop,
+    state: &LoopState,
+    said: FlagStatus,
+) -> Result<(), Rejection> {
+    let requests = requests(review_loop)?;
     let open = requests.iter().find(|request| {
         request.is_open()
             && request.round == state.current_round
@@ -66,9 +77,9 @@ fn check_nothing_open(it: &ReviewLoop, state: &LoopState, said: Said) -> Result<
     Err(Rejection::new("LP-15", &RelPath::fixed(COMMENTS), found, wanted).at_line(request.line))
 }
 
-fn requests(it: &ReviewLoop) -> Result<Vec<ChangeRequest>, Rejection> {
+fn requests(review_loop: &ReviewLoop) -> Result<Vec<ChangeRequest>, Rejection> {
     let file = RelPath::fixed(COMMENTS);
-    match it.index.file(COMMENTS) {
+    match review_loop.index.file(COMMENTS) {
         Some(FileState::Unreadable(odd)) => {
             Err(Rejection::new("DM-04", &file, odd.found.clone(), &odd.wanted))
         }
@@ -80,15 +91,15 @@ fn requests(it: &ReviewLoop) -> Result<Vec<ChangeRequest>, Rejection> {
 }
 
 /// The open requests as one line each, for people.
-pub(super) fn open_requests(it: &ReviewLoop) -> Vec<String> {
-    let requests = requests(it).unwrap_or_default();
+pub(super) fn open_requests(review_loop: &ReviewLoop) -> Vec<String> {
+    let requests = requests(review_loop).unwrap_or_default();
     let open = requests.iter().filter(|request| request.is_open());
     open.map(|request| format!("{} ({:?}): {}", request.id, request.severity, request.title))
         .collect()
 }
 
-pub(super) fn mandates_of(it: &ReviewLoop) -> Result<Mandates, Rejection> {
-    match it.index.file(MANDATES) {
+pub(super) fn mandates_of(review_loop: &ReviewLoop) -> Result<Mandates, Rejection> {
+    match review_loop.index.file(MANDATES) {
         Some(FileState::Whole(file)) => mandates::parse(&file.bytes),
         Some(FileState::Unreadable(odd)) => {
             Err(Rejection::new("LP-29", &RelPath::fixed(MANDATES), odd.found.clone(), &odd.wanted))
@@ -98,8 +109,8 @@ pub(super) fn mandates_of(it: &ReviewLoop) -> Result<Mandates, Rejection> {
 }
 
 /// LP-29: with mandates that nobody can read no turn begins.
-pub(super) fn unreadable_mandates(it: &ReviewLoop) -> Option<Reason> {
-    let rejection = mandates_of(it).err()?;
+pub(super) fn unreadable_mandates(review_loop: &ReviewLoop) -> Option<Reason> {
+    let rejection = mandates_of(review_loop).err()?;
     let mut reason =
         Reason::new("LP-29", MANDATES, format!("`{MANDATES}` cannot be used: {}", rejection.found));
     reason.evidence = vec![rejection.to_string()];
@@ -108,8 +119,8 @@ pub(super) fn unreadable_mandates(it: &ReviewLoop) -> Option<Reason> {
 }
 
 /// LP-12: the mandates are the owner's; they do not change while an agent runs.
-pub(super) fn changed_mandates(it: &ReviewLoop, turn: &Turn, run: &str) -> Option<Reason> {
-    let now = it.index.whole(MANDATES).map(|file| file.digest.clone());
+pub(super) fn changed_mandates(review_loop: &ReviewLoop, turn: &Turn, run: &str) -> Option<Reason> {
+    let now = review_loop.index.whole(MANDATES).map(|file| file.digest.clone());
     if turn.mandates == now {
         return None;
     }
@@ -120,11 +131,18 @@ pub(super) fn changed_mandates(it: &ReviewLoop, turn: &Turn, run: &str) -> Optio
 }
 
 /// LP-13: an answer that defers or skips a mandated step is the owner's to see.
-pub(super) fn tell_of_deferral(it: &ReviewLoop, state: &LoopState, decision: &mut Builder) {
-    let mandated = mandates_of(it).is_ok_and(|mandates| mandates.binds(&state.current_step));
-    let text = it.index.text(RESPONSE).unwrap_or_default();
-    let deferred =
-        requests(it).unwrap_or_default().iter().any(|request| request.status == Status::Deferred);
+pub(super) fn tell_of_deferral(
+    review_loop: &ReviewLoop,
+    state: &LoopState,
+    decision: &mut Builder,
+) {
+    let mandated =
+        mandates_of(review_loop).is_ok_and(|mandates| mandates.binds(&state.current_step));
+    let text = review_loop.index.text(RESPONSE).unwrap_or_default();
+    let deferred = requests(review_loop)
+        .unwrap_or_default()
+        .iter()
+        .any(|request| request.status == Status::Deferred);
     let Some(line) = deferral::declared(&text)
         .or(deferred.then(|| "a change request answered `deferred`".to_owned()))
     else {
@@ -139,29 +157,29 @@ pub(super) fn tell_of_deferral(it: &ReviewLoop, state: &LoopState, decision: &mu
     let mut reason = Reason::new("LP-13", subject, summary);
     reason.did = "The loop goes on; the reviewer sees the same text.".to_owned();
     reason.wont = "We do not decide for you whether that is a deferral.".to_owned();
-    hold::tell(it, decision, Weight::Warning, reason);
+    hold::tell(review_loop, decision, Weight::Warning, reason);
 }
 
 /// LP-17: each review file has one author; a change at another time is told. LP-18: a missing map is told once.
-pub(super) fn watch_files(it: &ReviewLoop, _: Now) -> Option<Decision> {
-    let state = it.index.memory.state.as_ref()?;
-    if away::is_away(it) || it.index.memory.is_history_held() {
+pub(super) fn watch_files(review_loop: &ReviewLoop, _: Now) -> Option<Decision> {
+    let state = review_loop.index.memory.state.as_ref()?;
+    if away::is_away(review_loop) || review_loop.index.memory.is_history_held() {
         return None;
     }
     [(COMMENTS, Holder::Reviewer), (RESPONSE, Holder::Builder)]
         .into_iter()
-        .find_map(|(name, author)| changed_file(it, state, name, author))
-        .or_else(|| missing_map(it))
+        .find_map(|(name, author)| changed_file(review_loop, state, name, author))
+        .or_else(|| missing_map(review_loop))
 }
 
 fn changed_file(
-    it: &ReviewLoop,
+    review_loop: &ReviewLoop,
     state: &LoopState,
     name: &'static str,
     author: Holder,
 ) -> Option<Decision> {
-    let memory = &it.index.memory;
-    let now = as_it_is(it, name)?;
+    let memory = &review_loop.index.memory;
+    let now = as_it_is(review_loop, name)?;
     let known = memory.authored.get(name);
     // A loop of an earlier version has not noted that the file was absent: it is known from its first bytes on.
     if known == Some(&now) || (known.is_none() && now == ABSENT) {
@@ -172,7 +190,7 @@ fn changed_file(
     // A quick agent's last words are found together with its end.
     let just_ended = turn.and_then(|turn| turn.ended.as_ref()).is_some_and(|ended| !ended.looked);
     let by_author = (running.is_some() || just_ended) && state.active_agent == author;
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     decision.remember(&format!("authored/{name}"), &now);
     // What lay there before the first turn is nobody's doing.
     if known.is_some() && !by_author {
@@ -183,7 +201,7 @@ fn changed_file(
             format!("`{name}` was written by somebody other than {} ({who})", author.word());
         let mut reason = Reason::new("LP-17", format!("{name} {now}"), summary);
         reason.evidence = vec![format!("`{name}` is {} now", clip(&now, 12))];
-        reason.evidence.extend(it.index.text(name).map(|text| clip(&text, 400)));
+        reason.evidence.extend(review_loop.index.text(name).map(|text| clip(&text, 400)));
         reason.did = match running {
             Some(_) if overreach::binds(state) => {
                 "The file is put back when the run has ended.".to_owned()
@@ -191,14 +209,14 @@ fn changed_file(
             _ => "The file stays as it is; the loop goes on.".to_owned(),
         };
         reason.wont = "agency does not decide whether an agent or a human wrote it.".to_owned();
-        hold::tell(it, &mut decision, Weight::Critical, reason);
+        hold::tell(review_loop, &mut decision, Weight::Critical, reason);
     }
     Some(decision.finish())
 }
 
 /// The digest of a review file, or that there is none; `None`: nobody has looked, or it cannot be read.
-pub(super) fn as_it_is(it: &ReviewLoop, name: &'static str) -> Option<String> {
-    match it.index.file(name)? {
+pub(super) fn as_it_is(review_loop: &ReviewLoop, name: &'static str) -> Option<String> {
+    match review_loop.index.file(name)? {
         FileState::Whole(file) => Some(file.digest.to_string()),
         FileState::Absent => Some(ABSENT.to_owned()),
         FileState::Unreadable(_) => None,
@@ -206,19 +224,19 @@ pub(super) fn as_it_is(it: &ReviewLoop, name: &'static str) -> Option<String> {
 }
 
 /// The review files as they are now are nobody's violation (LP-17).
-pub(super) fn take_as_known(it: &ReviewLoop, decision: &mut Builder) {
+pub(super) fn take_as_known(review_loop: &ReviewLoop, decision: &mut Builder) {
     for name in [COMMENTS, RESPONSE] {
-        if let Some(now) = as_it_is(it, name) {
+        if let Some(now) = as_it_is(review_loop, name) {
             decision.remember(&format!("authored/{name}"), now);
         }
     }
 }
 
-fn missing_map(it: &ReviewLoop) -> Option<Decision> {
-    match (it.index.file(CODEBASE)?, &it.index.memory.told_of_map) {
-        (FileState::Absent, None) => Some(tell_missing_map(it)),
+fn missing_map(review_loop: &ReviewLoop) -> Option<Decision> {
+    match (review_loop.index.file(CODEBASE)?, &review_loop.index.memory.told_of_map) {
+        (FileState::Absent, None) => Some(tell_missing_map(review_loop)),
         (FileState::Whole(_), Some(cause)) => {
-            let mut decision = it.builder();
+            let mut decision = review_loop.builder();
             decision.forget("told-of-map");
             let how = format!("`{CODEBASE}` was added");
             decision.effect(Effect::Resolve { cause: cause.clone(), how });
@@ -228,12 +246,12 @@ fn missing_map(it: &ReviewLoop) -> Option<Decision> {
     }
 }
 
-fn tell_missing_map(it: &ReviewLoop) -> Decision {
-    let mut decision = it.builder();
-    decision.remember("told-of-map", hold::cause(it, "LP-18", CODEBASE));
+fn tell_missing_map(review_loop: &ReviewLoop) -> Decision {
+    let mut decision = review_loop.builder();
+    decision.remember("told-of-map", hold::cause(review_loop, "LP-18", CODEBASE));
     let mut reason = Reason::new("LP-18", CODEBASE, format!("`{CODEBASE}` is missing"));
     reason.did = "Every prompt asks for it until it is there.".to_owned();
     reason.wont = "We write no map ourselves.".to_owned();
-    hold::tell(it, &mut decision, Weight::Notice, reason);
+    hold::tell(review_loop, &mut decision, Weight::Notice, reason);
     decision.finish()
 }

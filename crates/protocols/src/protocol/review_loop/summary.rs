@@ -11,7 +11,7 @@ use crate::model::{Builder, Now, Severity, clip, clock_time};
 use std::time::Duration;
 
 /// The completion of the whole loop is worth a word, and nothing to do.
-pub(super) fn tell_complete(it: &ReviewLoop, decision: &mut Builder, steps: usize) {
+pub(super) fn tell_complete(review_loop: &ReviewLoop, decision: &mut Builder, steps: usize) {
     let steps = match steps {
         1 => "its only step is verified".to_owned(),
         steps => format!("all {steps} steps are verified"),
@@ -19,12 +19,12 @@ pub(super) fn tell_complete(it: &ReviewLoop, decision: &mut Builder, steps: usiz
     let mut reason = Reason::new("LP-24", "complete", format!("the loop is complete: {steps}"));
     reason.did = "Every transition is committed; no agent is started any more.".to_owned();
     reason.wont = "We begin no new loop by ourselves; `agency loop init` does.".to_owned();
-    hold::tell(it, decision, Severity::Notice, reason);
+    hold::tell(review_loop, decision, Severity::Notice, reason);
 }
 
 /// One line for `agency status`.
-pub(super) fn summary(it: &ReviewLoop, state: &LoopState, now: Now) -> String {
-    let memory = &it.index.memory;
+pub(super) fn summary(review_loop: &ReviewLoop, state: &LoopState, now: Now) -> String {
+    let memory = &review_loop.index.memory;
     if state.phase == Phase::Complete {
         let steps = match state.steps_complete.len() {
             1 => "1 step".to_owned(),
@@ -44,15 +44,15 @@ pub(super) fn summary(it: &ReviewLoop, state: &LoopState, now: Now) -> String {
         state.phase.word(),
         state.current_round
     );
-    let base = base::doing(it).filter(|_| memory.holds.is_empty());
-    let doing = base.unwrap_or_else(|| doing(it, state, now));
-    let place = match it.limits.gate_tree {
+    let base = base::doing(review_loop).filter(|_| memory.holds.is_empty());
+    let doing = base.unwrap_or_else(|| doing(review_loop, state, now));
+    let place = match review_loop.limits.gate_tree {
         GateTree::Clean => place,
         GateTree::Shared => {
             format!("{place} · gates run in the agents' own tree (gate_tree: shared)")
         }
     };
-    match base::accepted(it).as_slice() {
+    match base::accepted(review_loop).as_slice() {
         [] => format!("{place} · {doing}"),
         [gate] => format!("{place} · {doing} · accepted although it fails: `{}`", clip(gate, 60)),
         gates => format!("{place} · {doing} · {} gates accepted although they fail", gates.len()),
@@ -60,8 +60,8 @@ pub(super) fn summary(it: &ReviewLoop, state: &LoopState, now: Now) -> String {
 }
 
 /// What happens, or why nothing does.
-fn doing(it: &ReviewLoop, state: &LoopState, now: Now) -> String {
-    let (memory, who) = (&it.index.memory, state.active_agent.word());
+fn doing(review_loop: &ReviewLoop, state: &LoopState, now: Now) -> String {
+    let (memory, who) = (&review_loop.index.memory, state.active_agent.word());
     match (&memory.turn, memory.holds.first(), &memory.away) {
         (_, Some(hold), _) => format!("held: {}", hold.summary),
         (_, _, Some(cause)) => format!("away: {}", cause.subject),

@@ -1,11 +1,11 @@
 //! The transition table of the review loop, spec 1 §1, as data. It judges no flag: `flag.rs` does.
 
 use crate::model::{Lookup, lookup};
+use FlagStatus::{Approved, Executed, Proposed, Reviewed, Revised, VerifiedClean};
 use Holder::{Builder, Reviewer};
 use Next::{Advance, Hand};
 use Phase::{Execute, Propose, Review, Verify};
 use Round::{First, More, Same};
-use Said::{Approved, Executed, Proposed, Reviewed, Revised, VerifiedClean};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -25,7 +25,7 @@ pub enum Holder {
 
 /// The `status` of a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum FlagStatus {
     Proposed,
     Approved,
     Reviewed,
@@ -53,11 +53,11 @@ pub struct Row {
     pub id: &'static str,
     pub phase: Phase,
     pub holder: Holder,
-    pub said: Said,
+    pub said: FlagStatus,
     pub next: Next,
 }
 
-const fn row(id: &'static str, phase: Phase, holder: Holder, said: Said, next: Next) -> Row {
+const fn row(id: &'static str, phase: Phase, holder: Holder, said: FlagStatus, next: Next) -> Row {
     Row { id, phase, holder, said, next }
 }
 
@@ -78,7 +78,7 @@ pub const TABLE: &[Row] = &[
 ];
 
 /// The one row for these facts, if the protocol allows the move at all.
-pub fn find(phase: Phase, holder: Holder, said: Said) -> Option<&'static Row> {
+pub fn find(phase: Phase, holder: Holder, said: FlagStatus) -> Option<&'static Row> {
     match lookup(TABLE, |row| row.phase == phase && row.holder == holder && row.said == said) {
         Lookup::One(row) => Some(row),
         Lookup::None => None,
@@ -131,7 +131,7 @@ impl Holder {
     }
 }
 
-impl Said {
+impl FlagStatus {
     pub const ALL: [Self; 6] = [Proposed, Approved, Reviewed, Executed, VerifiedClean, Revised];
 
     pub fn word(self) -> &'static str {

@@ -12,26 +12,29 @@ use std::time::Duration;
 /// or `switch`. Only what is still so after this is believed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-pub(super) fn repair(it: &ReviewLoop, now: Now) -> Option<Decision> {
-    let memory = &it.index.memory;
+pub(super) fn repair(review_loop: &ReviewLoop, now: Now) -> Option<Decision> {
+    let memory = &review_loop.index.memory;
     let ours = memory.state_file.as_ref()?;
     let sure = |way_out| matches!(way_out, WayOut::Resume | WayOut::AcceptHistory);
     let unsure = memory.holds.iter().any(|hold| !sure(hold.way_out));
-    let found =
-        if unsure || away::is_away(it) || away::is_unlooked(it) { None } else { foreign(it, ours) };
+    let found = if unsure || away::is_away(review_loop) || away::is_unlooked(review_loop) {
+        None
+    } else {
+        foreign(review_loop, ours)
+    };
     match (found, memory.suspect) {
         (None, None) => None,
-        (None, Some(_)) => Some(clear(it)),
-        (Some(_), None) => Some(suspect(it, now)),
+        (None, Some(_)) => Some(clear(review_loop)),
+        (Some(_), None) => Some(suspect(review_loop, now)),
         // Quiet, and nothing else may happen meanwhile.
-        (Some(_), Some(_)) if deadline(it, now).is_some() => Some(Decision::default()),
-        (Some(found), Some(_)) => Some(put_right(it, ours, found)),
+        (Some(_), Some(_)) if deadline(review_loop, now).is_some() => Some(Decision::default()),
+        (Some(found), Some(_)) => Some(put_right(review_loop, ours, found)),
     }
 }
 
 /// What lies in the place of our state, in words.
-fn foreign(it: &ReviewLoop, ours: &StateFile) -> Option<String> {
-    match it.index.file(STATE)? {
+fn foreign(review_loop: &ReviewLoop, ours: &StateFile) -> Option<String> {
+    match review_loop.index.file(STATE)? {
         FileState::Whole(file) if file.digest == ours.digest => None,
         FileState::Whole(file) => Some(clip(&String::from_utf8_lossy(&file.bytes), 400)),
         FileState::Absent => Some("the file is gone".to_owned()),
@@ -39,30 +42,30 @@ fn foreign(it: &ReviewLoop, ours: &StateFile) -> Option<String> {
     }
 }
 
-fn suspect(it: &ReviewLoop, now: Now) -> Decision {
-    let mut decision = it.builder();
+fn suspect(review_loop: &ReviewLoop, now: Now) -> Decision {
+    let mut decision = review_loop.builder();
     decision.remember("suspect", now.wall);
     decision.finish()
 }
 
-fn clear(it: &ReviewLoop) -> Decision {
-    let mut decision = it.builder();
+fn clear(review_loop: &ReviewLoop) -> Decision {
+    let mut decision = review_loop.builder();
     decision.forget("suspect");
     decision.finish()
 }
 
 /// When what lies there will be believed.
-pub(super) fn deadline(it: &ReviewLoop, now: Now) -> Option<Deadline> {
-    let since = it.index.memory.suspect?;
+pub(super) fn deadline(review_loop: &ReviewLoop, now: Now) -> Option<Deadline> {
+    let since = review_loop.index.memory.suspect?;
     // A clock that was set back ends the wait.
     let waited = (now.wall - since).to_std().unwrap_or(PATIENCE);
     let left = PATIENCE.checked_sub(waited).filter(|left| !left.is_zero())?;
     Some(Deadline { at: now.ticks.after(left), why: "foreign state" })
 }
 
-fn put_right(it: &ReviewLoop, ours: &StateFile, found: String) -> Decision {
-    let memory = &it.index.memory;
-    let mut decision = it.builder();
+fn put_right(review_loop: &ReviewLoop, ours: &StateFile, found: String) -> Decision {
+    let memory = &review_loop.index.memory;
+    let mut decision = review_loop.builder();
     decision.forget("suspect");
     let (bytes, seen) = (Bytes(ours.bytes.clone()), Some(ours.digest.clone()));
     decision.effect(Effect::Replace { path: RelPath::fixed(STATE), bytes, seen });
@@ -76,6 +79,6 @@ fn put_right(it: &ReviewLoop, ours: &StateFile, found: String) -> Decision {
         "The foreign bytes are in quarantine; our state is restored; the loop goes on.".to_owned();
     reason.wont = "We take no transition from an edited state file.".to_owned();
     reason.evidence = vec![found];
-    hold::tell(it, &mut decision, Severity::Critical, reason);
+    hold::tell(review_loop, &mut decision, Severity::Critical, reason);
     decision.finish()
 }

@@ -3,9 +3,9 @@
 use super::{
     COMMENTS, RESPONSE, ReviewLoop, STATE, base, flag, gates,
     hold::{self, Reason},
-    leavings::{answer, ask_snapshot, cannot_look, without},
     memory::{Ended, LoopState, Running, Start, Turn},
     prompt, review,
+    run_changes::{answer, ask_snapshot, cannot_look, without},
     table::{Holder, Phase},
 };
 use crate::model::{
@@ -14,9 +14,9 @@ use crate::model::{
 };
 
 /// A run of ours has ended: remember that before anything else.
-pub(super) fn note_end(it: &ReviewLoop, now: Now) -> Option<Decision> {
-    let end = it.index.ended.as_ref()?;
-    let mut turn = it.index.memory.turn.clone()?;
+pub(super) fn note_end(review_loop: &ReviewLoop, now: Now) -> Option<Decision> {
+    let end = review_loop.index.ended.as_ref()?;
+    let mut turn = review_loop.index.memory.turn.clone()?;
     let running = turn.run.take_if(|running| running.run == end.run)?;
     // A session that could not be gone on with is forgotten.
     let resumed = turn.session.is_some();
@@ -30,37 +30,37 @@ pub(super) fn note_end(it: &ReviewLoop, now: Now) -> Option<Decision> {
         looked: false,
         began: Some((running.since, running.ticks)),
     });
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     decision.effects(Outage::after(&mut turn.outage, &end.outcome));
-    let tampered = review::changed_mandates(it, &turn, end.run.as_str());
+    let tampered = review::changed_mandates(review_loop, &turn, end.run.as_str());
     decision.remember("turn", turn);
     if let Some(cost) = end.usage.cost_microusd {
-        decision.remember("spent", it.index.memory.spent.saturating_add(cost));
+        decision.remember("spent", review_loop.index.memory.spent.saturating_add(cost));
     }
     if let Some(reason) = tampered {
-        hold::hold(it, &mut decision, reason);
+        hold::hold(review_loop, &mut decision, reason);
     }
-    if end.outcome == Outcome::Lost && is_stale(it, &running, now) {
-        let reason = stale_lock(it, &running, &end.tail);
-        hold::tell(it, &mut decision, Severity::Warning, reason);
+    if end.outcome == Outcome::Lost && is_stale(review_loop, &running, now) {
+        let reason = stale_lock(review_loop, &running, &end.tail);
+        hold::tell(review_loop, &mut decision, Severity::Warning, reason);
     }
     Some(decision.finish())
 }
 
 /// LP-21: the run that holds the turn is the lock. While its process lives it may take its time; how long that is, is for
 /// the limits of runs to say.
-fn is_stale(it: &ReviewLoop, running: &Running, now: Now) -> bool {
+fn is_stale(review_loop: &ReviewLoop, running: &Running, now: Now) -> bool {
     // The steady clock counts; one that is behind has begun anew with the machine, and only the wall clock is left.
     let age = if now.ticks >= running.ticks {
         now.ticks.since(running.ticks)
     } else {
         (now.wall - running.since).to_std().unwrap_or_default()
     };
-    age > it.limits.lock_stale
+    age > review_loop.limits.lock_stale
 }
 
-fn stale_lock(it: &ReviewLoop, running: &Running, tail: &str) -> Reason {
-    let (run, minutes) = (&running.run, it.limits.lock_stale.as_secs() / 60);
+fn stale_lock(review_loop: &ReviewLoop, running: &Running, tail: &str) -> Reason {
+    let (run, minutes) = (&running.run, review_loop.limits.lock_stale.as_secs() / 60);
     let summary = format!("`{run}` held the turn past {minutes} min and no process of it is alive");
     let mut reason = Reason::new("LP-21", run.as_str(), summary);
     reason.what = format!(
@@ -76,85 +76,89 @@ fn stale_lock(it: &ReviewLoop, running: &Running, tail: &str) -> Reason {
 }
 
 /// A permission to start that cannot be used now is given back, so that nobody waits for a held or absent loop.
-pub(super) fn give_back(it: &ReviewLoop, _: Now) -> Option<Decision> {
-    let memory = &it.index.memory;
-    let stuck = memory.is_held() || super::away::is_away(it);
-    if !(it.index.granted && stuck) {
+pub(super) fn give_back(review_loop: &ReviewLoop, _: Now) -> Option<Decision> {
+    let memory = &review_loop.index.memory;
+    let stuck = memory.is_held() || super::away::is_away(review_loop);
+    if !(review_loop.index.granted && stuck) {
         return None;
     }
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     decision.effect(Effect::Release { tree: TreeRef::Main });
     Some(decision.finish())
 }
 
 /// Gives the turn to its holder: lease, look, start.
-pub(super) fn begin(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> {
-    let state = it.index.memory.state.as_ref()?;
+pub(super) fn begin(review_loop: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> {
+    let state = review_loop.index.memory.state.as_ref()?;
     let waits = turn.not_before.is_some_and(|at| at.left(now).is_some());
     if turn.run.is_some() || turn.ended.is_some() || waits || state.phase == Phase::Complete {
         return None;
     }
     if state.current_round > turn.round_limit {
-        let mut decision = it.builder();
-        hold::hold(it, &mut decision, too_many_rounds(it, state));
+        let mut decision = review_loop.builder();
+        hold::hold(review_loop, &mut decision, too_many_rounds(review_loop, state));
         return Some(decision.finish());
     }
-    if let Some(reason) = review::unreadable_mandates(it) {
-        let mut decision = it.builder();
-        hold::hold(it, &mut decision, reason);
+    if let Some(reason) = review::unreadable_mandates(review_loop) {
+        let mut decision = review_loop.builder();
+        hold::hold(review_loop, &mut decision, reason);
         return Some(decision.finish());
     }
-    if let Some(cap) = it.limits.cost_per_step.filter(|cap| it.index.memory.spent >= *cap) {
-        let mut decision = it.builder();
-        hold::hold(it, &mut decision, too_expensive(it, state, cap));
+    if let Some(cap) =
+        review_loop.limits.cost_per_step.filter(|cap| review_loop.index.memory.spent >= *cap)
+    {
+        let mut decision = review_loop.builder();
+        hold::hold(review_loop, &mut decision, too_expensive(review_loop, state, cap));
         return Some(decision.finish());
     }
-    let gate = match base::duty(it) {
+    let gate = match base::duty(review_loop) {
         base::Duty::Clear => None,
         base::Duty::Wait => return None,
         base::Duty::Hold(decision) => return Some(*decision),
         base::Duty::Run(gate) => Some(gate),
     };
-    if !it.index.granted {
-        if it.index.is_waiting_for_lease() {
+    if !review_loop.index.granted {
+        if review_loop.index.is_waiting_for_lease() {
             return None;
         }
         let (seat, role) = (seat(state.active_agent), state.active_agent.role().to_owned());
-        let mut decision = it.builder();
+        let mut decision = review_loop.builder();
         decision.effect(Effect::Lease { tree: TreeRef::Main, seat, role });
         return Some(decision.finish());
     }
     if let Some(gate) = gate {
-        return Some(gates::start_on_base(it, gate));
+        return Some(gates::start_on_base(review_loop, gate));
     }
-    if !it.place.git {
-        return Some(start(it, state, turn, None, now));
+    if !review_loop.place.git {
+        return Some(start(review_loop, state, turn, None, now));
     }
     let label = "loop-start".to_owned();
-    match answer(it, &label) {
+    match answer(review_loop, &label) {
         None => {
             let since = turn.start.as_ref().map(|start| start.last.clone());
-            Some(ask_snapshot(it, label, since))
+            Some(ask_snapshot(review_loop, label, since))
         }
-        Some((_, Fact::Snapshot(snapshot))) => Some(start(it, state, turn, Some(snapshot), now)),
-        Some((_, fact)) => Some(cannot_look(it, fact)),
+        Some((_, Fact::Snapshot(snapshot))) => {
+            Some(start(review_loop, state, turn, Some(snapshot), now))
+        }
+        Some((_, fact)) => Some(cannot_look(review_loop, fact)),
     }
 }
 
 fn start(
-    it: &ReviewLoop,
+    review_loop: &ReviewLoop,
     state: &LoopState,
     turn: &Turn,
     snapshot: Option<&Snapshot>,
     now: Now,
 ) -> Decision {
-    let mut decision = it.builder();
-    if let Some((key, _, fact)) = it.index.answer.as_deref() {
+    let mut decision = review_loop.builder();
+    if let Some((key, _, fact)) = review_loop.index.answer.as_deref() {
         decision.used(key.clone(), fact.clone());
     }
-    let run = RunId::new(format!("{}-{}", it.place.repo, decision.key()));
+    let run = RunId::new(format!("{}-{}", review_loop.place.repo, decision.key()));
     let holder = state.active_agent;
-    archive(it, holder, &mut decision, now);
+    archive(review_loop, holder, &mut decision, now);
     decision.effect(Effect::Log(Event {
         event: "run.start".to_owned(),
         agent: Some(seat(holder)),
@@ -173,8 +177,8 @@ fn start(
         tree: TreeRef::Main,
         task: state.current_step.clone(),
         phase: state.phase.word().to_owned(),
-        prompt: prompt::prompt(it, state, &run),
-        why: why(it, state, turn),
+        prompt: prompt::prompt(review_loop, state, &run),
+        why: why(review_loop, state, turn),
         resume: turn.session.clone(),
         command: None,
         access: Access::Write,
@@ -188,11 +192,11 @@ fn start(
     next.not_before = None;
     next.paused = String::new();
     next.checks = None;
-    base::close(it, &mut decision);
-    if let Some(gates) = gates::found_now(it) {
+    base::close(review_loop, &mut decision);
+    if let Some(gates) = gates::found_now(review_loop) {
         decision.remember("gates", gates);
     }
-    next.mandates = it.index.whole(super::MANDATES).map(|file| file.digest.clone());
+    next.mandates = review_loop.index.whole(super::MANDATES).map(|file| file.digest.clone());
     decision.remember("turn", next);
     decision.finish()
 }
@@ -216,9 +220,9 @@ pub(super) fn start_point(earlier: Option<&Start>, snapshot: &Snapshot, holder: 
     }
 }
 
-fn why(it: &ReviewLoop, state: &LoopState, turn: &Turn) -> String {
+fn why(review_loop: &ReviewLoop, state: &LoopState, turn: &Turn) -> String {
     let row = state.history.last().map_or("the beginning", |step| step.row.as_str());
-    match (turn.failures, it.index.memory.refusals.in_a_row) {
+    match (turn.failures, review_loop.index.memory.refusals.in_a_row) {
         (0, 0) => format!("{row} gave the turn"),
         (0, 1) => format!("{row} gave the turn; one flag was refused"),
         (0, refusals) => format!("{row} gave the turn; {refusals} flags were refused"),
@@ -227,10 +231,10 @@ fn why(it: &ReviewLoop, state: &LoopState, turn: &Turn) -> String {
 }
 
 /// LP-16: the file that this turn will rewrite is kept first, once for the same bytes.
-fn archive(it: &ReviewLoop, holder: Holder, decision: &mut Builder, now: Now) {
+fn archive(review_loop: &ReviewLoop, holder: Holder, decision: &mut Builder, now: Now) {
     let name = review_file(holder);
-    let Some(file) = it.index.whole(name) else { return };
-    if file.bytes.is_empty() || it.index.memory.archived.contains(file.digest.as_str()) {
+    let Some(file) = review_loop.index.whole(name) else { return };
+    if file.bytes.is_empty() || review_loop.index.memory.archived.contains(file.digest.as_str()) {
         return;
     }
     let stem = name.trim_end_matches(".md");
@@ -242,9 +246,9 @@ fn archive(it: &ReviewLoop, holder: Holder, decision: &mut Builder, now: Now) {
 }
 
 /// SU-07: the step's runs have used up what the owner allowed.
-fn too_expensive(it: &ReviewLoop, state: &LoopState, cap: u64) -> Reason {
+fn too_expensive(review_loop: &ReviewLoop, state: &LoopState, cap: u64) -> Reason {
     let dollars = |micro: u64| format!("${}.{:02}", micro / 1_000_000, micro / 10_000 % 100);
-    let spent = dollars(it.index.memory.spent);
+    let spent = dollars(review_loop.index.memory.spent);
     let summary =
         format!("step `{}` has cost {spent}, the cap is {}", state.current_step, dollars(cap));
     let mut reason = Reason::new("SU-07", state.current_step.as_str(), summary);
@@ -252,7 +256,7 @@ fn too_expensive(it: &ReviewLoop, state: &LoopState, cap: u64) -> Reason {
     reason
 }
 
-fn too_many_rounds(it: &ReviewLoop, state: &LoopState) -> Reason {
+fn too_many_rounds(review_loop: &ReviewLoop, state: &LoopState) -> Reason {
     let summary = format!(
         "step `{}` is past round {} of `{}` and the agents do not agree",
         state.current_step,
@@ -261,7 +265,7 @@ fn too_many_rounds(it: &ReviewLoop, state: &LoopState) -> Reason {
     );
     let subject = format!("{}/{}/{}", state.current_step, state.phase.word(), state.current_round);
     let mut reason = Reason::new("LP-25", subject, summary);
-    reason.evidence = review::open_requests(it);
+    reason.evidence = review::open_requests(review_loop);
     reason.wont = "We start no further round; resume allows as many again.".to_owned();
     reason
 }

@@ -1,7 +1,7 @@
 //! `agency verify` and its override (spec 2 §11, §20): what the command line ran is kept, and who overruled it is written down.
 
 use super::super::artifact::{self, Artifact, Override};
-use super::super::memory::{Paper, Stage, Verified};
+use super::super::memory::{AcceptedReport, Stage, Verified};
 use super::super::moves::Moves;
 use super::super::names::TaskId;
 use super::super::risks;
@@ -20,8 +20,8 @@ impl Ask<'_> {
         if artifact.task_id != *self.id {
             return Outcome::No("the artifact is another task's".to_owned());
         }
-        let mut decision = self.it.builder();
-        let mut moves = Moves::new(self.it, self.now);
+        let mut decision = self.board.builder();
+        let mut moves = Moves::new(self.board, self.now);
         let mut more = String::new();
         if self.command.arg("override").is_some() {
             match self.overrule(&mut decision, &mut moves, &mut artifact) {
@@ -40,13 +40,13 @@ impl Ask<'_> {
     /// Writes the artifact; an earlier one of the same day stays under a name of its own (AG-31).
     fn keep(&self, decision: &mut Builder, mut moves: Moves<'_>, artifact: &Artifact) {
         let stem = self
-            .it
+            .board
             .index
             .find(self.id)
             .map(|(path, _)| path.file_name().trim_end_matches(".md").to_owned());
         let path = artifact::path(
             &stem.unwrap_or_else(|| self.id.to_string()),
-            self.it.zone(),
+            self.board.zone(),
             self.now.wall,
         );
         let path = RelPath::new(path)
@@ -54,7 +54,7 @@ impl Ask<'_> {
         let bytes = artifact.render();
         let digest = Digest::of(&bytes);
         let earlier = self
-            .it
+            .board
             .index
             .known(self.id, self.now.wall)
             .verified
@@ -76,7 +76,7 @@ impl Ask<'_> {
         decision.effect(Effect::Replace { path: path.clone(), bytes: Bytes(bytes), seen });
         moves.of(self.id).papers.insert(path.clone(), digest.clone());
         moves.of(self.id).verified = Some(Verified {
-            artifact: Paper { path: path.clone(), digest },
+            artifact: AcceptedReport { path: path.clone(), digest },
             timestamp: artifact.timestamp.clone(),
             objection: artifact.objection(),
             tree: artifact.tree.clone().map(TreeId::new),
@@ -104,7 +104,7 @@ impl Ask<'_> {
         let reason = self.reason().ok_or("an override needs --reason TEXT (AG-19)")?;
         let followup = self.command.arg("followup").and_then(TaskId::parse);
         let followup = followup.ok_or("an override needs --followup with a task id (AG-19)")?;
-        if followup == *self.id || self.it.index.task(&followup).is_none() {
+        if followup == *self.id || self.board.index.task(&followup).is_none() {
             return Err(format!(
                 "the follow-up task {followup} does not exist; `agency task new` makes one (AG-19)"
             ));
@@ -112,8 +112,11 @@ impl Ask<'_> {
         let approver = self.command.arg("approver").filter(|who| !who.trim().is_empty());
         let approver =
             approver.ok_or("an override needs an approver: --approver, or a git e-mail (AG-19)")?;
-        let decisions =
-            self.it.index.text(artifact::DECISIONS).unwrap_or_else(|| "# Decisions\n".to_owned());
+        let decisions = self
+            .board
+            .index
+            .text(artifact::DECISIONS)
+            .unwrap_or_else(|| "# Decisions\n".to_owned());
         let failed =
             artifact.objection().or_else(|| self.asked()).unwrap_or_else(|| "pass".to_owned());
         let bypassed = artifact.bypassed();
@@ -124,14 +127,14 @@ impl Ask<'_> {
             decision_ref: artifact::next_decision(&decisions),
             followup_task: followup.clone(),
         };
-        let register = self.it.index.text(risks::PATH).unwrap_or_else(|| "# Risks\n".to_owned());
+        let register = self.board.index.text(risks::PATH).unwrap_or_else(|| "# Risks\n".to_owned());
         let title = format!("{} was accepted by override {}", self.id, by.decision_ref);
         let (risk, register) = risks::append(&register, &title, &followup);
         let record = artifact::Decision {
             task: self.id,
             by: &by,
             bypassed: &bypassed,
-            date: &self.it.zone().date(self.now.wall),
+            date: &self.board.zone().date(self.now.wall),
             failed: &failed,
             risk: &risk,
         };
@@ -148,7 +151,7 @@ impl Ask<'_> {
 
     /// What the board asked the owner about this task, and what an override answers.
     fn asked(&self) -> Option<String> {
-        let known = self.it.index.memory.tasks.get(self.id)?;
+        let known = self.board.index.memory.tasks.get(self.id)?;
         let waits = known.work.as_ref().is_some_and(|work| work.stage == Stage::Owner);
         (waits && !known.reason.is_empty()).then(|| known.reason.clone())
     }
@@ -160,7 +163,7 @@ impl Ask<'_> {
         path: &'static str,
         text: String,
     ) {
-        let seen = self.it.index.whole(path).map(|(_, digest)| digest.clone());
+        let seen = self.board.index.whole(path).map(|(_, digest)| digest.clone());
         let (path, bytes) = (RelPath::fixed(path), Bytes(text.into_bytes()));
         moves.also(path.clone(), Digest::of(&bytes.0));
         decision.effect(Effect::Replace { path, bytes, seen });

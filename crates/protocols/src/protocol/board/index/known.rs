@@ -1,11 +1,11 @@
 //! What the index knows, asked: tasks, their real status, why a file is refused. It changes nothing.
 
 use super::super::memory::Known;
-use super::super::names::{Place, TaskId, same_agent};
+use super::super::names::{DocumentPath, TaskId, same_agent};
 use super::super::report::{self, Report};
 use super::super::table::{Actor, Status, between};
 use super::super::task::{Priority, Task};
-use super::{Bytes, Claim, Index, Sheet};
+use super::{Bytes, Claim, Index, TaskFile};
 use crate::model::{Digest, Effect, FileState, Rejection, RelPath};
 use std::collections::BTreeSet;
 
@@ -32,12 +32,12 @@ impl Index {
         self.whole(path).map(|(bytes, _)| String::from_utf8_lossy(bytes).into_owned())
     }
 
-    pub(in crate::protocol::board) fn sheet(&self, path: &RelPath) -> Option<&Sheet> {
+    pub(in crate::protocol::board) fn sheet(&self, path: &RelPath) -> Option<&TaskFile> {
         self.sheets.get(path)
     }
 
     /// The one file of a task.
-    pub(in crate::protocol::board) fn find(&self, id: &TaskId) -> Option<(&RelPath, &Sheet)> {
+    pub(in crate::protocol::board) fn find(&self, id: &TaskId) -> Option<(&RelPath, &TaskFile)> {
         let paths = self.by_id.get(id).filter(|paths| paths.len() == 1)?;
         let path = paths.first()?;
         self.sheets.get(path).map(|sheet| (path, sheet))
@@ -85,7 +85,7 @@ impl Index {
     /// Why a task file is refused, if it is.
     pub(in crate::protocol::board) fn refusal_of(&self, path: &RelPath) -> Option<Vec<Rejection>> {
         let sheet = self.sheets.get(path)?;
-        let place = Place::parse(path.as_str());
+        let place = DocumentPath::parse(path.as_str());
         let twins =
             place.as_ref().and_then(|place| self.by_id.get(&place.id)).map_or(0, BTreeSet::len);
         if twins > 1 {
@@ -300,7 +300,7 @@ impl Index {
         &self,
         path: &RelPath,
     ) -> Option<(TaskId, &Bytes)> {
-        let place = Place::parse(path.as_str())?;
+        let place = DocumentPath::parse(path.as_str())?;
         let file = self.reports.get(&place.id)?.get(path)?;
         Some((place.id, file))
     }

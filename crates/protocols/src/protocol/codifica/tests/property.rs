@@ -290,7 +290,7 @@ fn check(shape: &Shape, board: &Board, id: &str, edits: &[Edit]) -> Result<(), T
     let now = read(shape, &new);
     let mut others = 0;
     for item in 0..now.files[0].items.len() {
-        let other = super::super::board::Place { file: 0, item };
+        let other = super::super::board::TaskPosition { file: 0, item };
         let meaning = now.meaning_at(other).unwrap();
         if item == place.item {
             prop_assert!(same(&meaning, &wanted), "{:#?}\n{:#?}", meaning, wanted);
@@ -394,7 +394,12 @@ fn a_new_task_is_one_insertion_and_an_archived_one_is_one_deletion() {
 }
 
 /// The lines of all fields that were not edited are there still, in their order.
-fn untouched(board: &Board, place: super::super::board::Place, edits: &[Edit], now: &str) -> bool {
+fn untouched(
+    board: &Board,
+    place: super::super::board::TaskPosition,
+    edits: &[Edit],
+    now: &str,
+) -> bool {
     let text = board.text_at(place);
     let node = super::super::read::mapping(text).unwrap();
     let Some(entries) = node.entries() else { return false };

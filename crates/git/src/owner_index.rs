@@ -1,7 +1,7 @@
 //! Tells the owner's index about files that were committed, by git's own rules without git: its lock, one rename. Where the index
 //! is not plain, nothing is done and git is asked.
 
-use super::index::{Edits, Entry};
+use super::index::{Edits, IndexEntry};
 use super::snapshot::Seed;
 use super::{GitError, Repo};
 use agency_protocols::model::Change;
@@ -27,7 +27,7 @@ impl Repo {
     pub(super) fn tell_index(&self, changes: &[Change]) -> Result<Told, GitError> {
         let (index, lock) = (self.owners_index(), self.index_lock());
         let private = self.private_file(HELD);
-        let told = hold(&private, &lock).and_then(|held| match held {
+        let owner_index = hold(&private, &lock).and_then(|held| match held {
             Some(held) => {
                 let was = self.rewrite(&index, &lock, &held, changes);
                 if !matches!(was, Ok(Some(_))) {
@@ -41,7 +41,7 @@ impl Repo {
             }
             None => Ok(Told::Locked),
         });
-        told.or_else(|error| match error.kind() {
+        owner_index.or_else(|error| match error.kind() {
             // No folder of ours yet, no second names on this file system, or no right to make one: git has its own ways.
             io::ErrorKind::NotFound
             | io::ErrorKind::Unsupported
@@ -68,7 +68,7 @@ impl Repo {
         };
         let mut edits = Edits::new();
         for change in changes {
-            let entry = change.to.as_ref().map(Entry::of);
+            let entry = change.to.as_ref().map(IndexEntry::of);
             if entry.as_ref().is_some_and(Option::is_none) {
                 return Ok(None);
             }

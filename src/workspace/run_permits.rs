@@ -3,7 +3,7 @@
 use super::leases::Claim;
 use super::owner_tools::Seen;
 use super::record::Entry;
-use super::{News, Workspace, WorkspaceError};
+use super::{BackgroundEvent, Workspace, WorkspaceError};
 use crate::capacity::{Alive, Asker, Permit};
 use crate::model::{Keyed, Seat, TreeRef, Wake};
 use crate::store::Durability;
@@ -50,11 +50,15 @@ impl Workspace {
         match room.try_recv() {
             Ok(permit) => self.granted(Grant { claim, tree, permit }),
             Err(_) => {
-                let news = self.news.0.clone();
+                let background = self.background.0.clone();
                 tokio::spawn(async move {
                     if let Ok(permit) = room.await {
                         // A workspace that is gone drops the permit with the message.
-                        drop(news.send(Box::new(News::Granted(Grant { claim, tree, permit }))));
+                        drop(background.send(Box::new(BackgroundEvent::Granted(Grant {
+                            claim,
+                            tree,
+                            permit,
+                        }))));
                     }
                 });
                 Ok(())
@@ -95,11 +99,11 @@ impl Workspace {
 
     /// The name of the agent in a seat; a seat that nobody has counts by its own name.
     pub(super) fn agent_of(&self, seat: &Seat, role: &str) -> String {
-        let found = self.hands.launcher.config.agent_for(seat, role);
+        let found = self.runner.launcher.config.agent_for(seat, role);
         found.map_or(seat.as_str(), |(name, _)| name).to_owned()
     }
 
     pub(super) fn asker(&self, agent: &str) -> Asker {
-        Asker { agent: agent.to_owned(), repo: self.hands.places.id.hex() }
+        Asker { agent: agent.to_owned(), repo: self.runner.places.id.hex() }
     }
 }

@@ -53,7 +53,7 @@ impl Ground {
 }
 
 impl Repo {
-    pub(super) async fn ground(&self) -> Result<Ground, GitError> {
+    pub(super) async fn ingest_settings(&self) -> Result<Ground, GitError> {
         let at = clock::wall();
         // Their stamps before what they say: a change in between is seen at the next look.
         let mut files = stamped(self.places_of_settings());

@@ -1,6 +1,6 @@
 //! Makes parcels of what is due in one outbox, alone or as a digest. When each is due is decided in `plan`.
 
-use super::{Place, Shelf};
+use super::{OutboxQueue, ParcelPlace};
 use crate::config::Quiet;
 use crate::escalate::channels::Channels;
 use crate::escalate::message::{DigestHead, EVIDENCE_MAX, Kind, message_id};
@@ -10,7 +10,7 @@ use crate::escalate::track::{Digest, Lane, Parcel, Told};
 use crate::model::{Digest as Hash, Severity, Timestamp};
 use std::collections::BTreeMap;
 
-impl Shelf {
+impl OutboxQueue {
     /// Makes parcels of what is due. Gives the time at which more will be.
     pub(in crate::escalate::courier) fn plan(
         &mut self,
@@ -77,7 +77,7 @@ impl Shelf {
         lane.tell(&told);
         let id = message_id(&due.cause, told.seq, told.kind);
         lane.parcel = Some(Parcel::new(id, &told));
-        self.save(&Place::Alone { cause: due.cause.clone(), channel: channel.to_owned() });
+        self.save(&ParcelPlace::Alone { cause: due.cause.clone(), channel: channel.to_owned() });
     }
 
     /// Its members count as told from now on, also while the disk refuses its file.
@@ -104,7 +104,7 @@ impl Shelf {
         let digest = Digest { channel: channel.to_owned(), urgent, head, parcel, members };
         let members = digest.members.clone();
         self.told.digests.insert(id.clone(), digest);
-        self.save(&Place::Digest { id: id.clone() });
+        self.save(&ParcelPlace::Digest { id: id.clone() });
         for (cause, told) in members {
             let lane = self.told.tracks.entry(cause).or_default();
             let lane = lane.entry(channel.to_owned()).or_default();

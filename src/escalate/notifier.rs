@@ -6,7 +6,7 @@ use crate::config::{Config, Env};
 use crate::live::LiveFeed;
 
 #[derive(Clone, Default)]
-pub struct Voice {
+pub struct Notifier {
     pub courier: Option<CourierHandle>,
     pub redactor: Redactor,
     /// Somebody outside wants to know that every repository is looked after.
@@ -15,7 +15,7 @@ pub struct Voice {
     pub live: LiveFeed,
 }
 
-impl Voice {
+impl Notifier {
     /// Something new is in an outbox.
     pub fn nudge(&self) {
         if let Some(courier) = &self.courier {

@@ -2,8 +2,8 @@
 
 use super::{
     ReviewLoop, STATE, base, flag,
-    flag::{Bench, Verdict},
-    gates::{self, Stand},
+    flag::{FlagContext, Verdict},
+    gates::{self, GateResult},
     hold::{self, Reason},
     memory::{Anchor, LoopState, Moving, Opens, PushDue, Refusals, Step, Turn},
     open_list, owner_verbs, review, secrets, summary,
@@ -17,42 +17,44 @@ use crate::model::{
 use chrono::TimeDelta;
 
 /// What no safe read accepts goes before anything looks at the tree: git would read a giant to its end.
-pub(super) fn turn_away(it: &ReviewLoop, turn: &Turn, _: Now) -> Option<Decision> {
-    let FileState::Unreadable(odd) = it.index.file(flag::PATH)? else { return None };
+pub(super) fn turn_away(review_loop: &ReviewLoop, turn: &Turn, _: Now) -> Option<Decision> {
+    let FileState::Unreadable(odd) = review_loop.index.file(flag::PATH)? else { return None };
     let found = odd.found.clone();
     let rejection = Rejection::new("DM-04", &ReviewLoop::flag_path(), found, &odd.wanted);
-    Some(refuse(it, turn, rejection, None))
+    Some(refuse(review_loop, turn, rejection, None))
 }
 
 /// Judges the flag that lies there, if one does.
-pub(super) fn judge(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> {
-    let file = it.index.whole(flag::PATH)?;
-    match verdict(it, turn, file) {
-        Verdict::Refuse(rejection) => Some(refuse(it, turn, rejection, Some(&file.digest))),
-        Verdict::Forbidden(rejection) => Some(forbid(it, turn, rejection, &file.digest)),
-        Verdict::Blocked(_) if turn.run.is_some() => settle(it, turn, file, now),
-        Verdict::Blocked(why) => Some(block(it, turn, &why, &file.digest)),
-        Verdict::Accept(_) if turn.run.is_some() => settle(it, turn, file, now),
-        Verdict::Accept(row) => Some(accept_if_true(it, turn, row, file, now)),
+pub(super) fn judge(review_loop: &ReviewLoop, turn: &Turn, now: Now) -> Option<Decision> {
+    let file = review_loop.index.whole(flag::PATH)?;
+    match verdict(review_loop, turn, file) {
+        Verdict::Refuse(rejection) => {
+            Some(refuse(review_loop, turn, rejection, Some(&file.digest)))
+        }
+        Verdict::Forbidden(rejection) => Some(forbid(review_loop, turn, rejection, &file.digest)),
+        Verdict::Blocked(_) if turn.run.is_some() => settle(review_loop, turn, file, now),
+        Verdict::Blocked(why) => Some(block(review_loop, turn, &why, &file.digest)),
+        Verdict::Accept(_) if turn.run.is_some() => settle(review_loop, turn, file, now),
+        Verdict::Accept(row) => Some(accept_if_true(review_loop, turn, row, file, now)),
     }
 }
 
-fn verdict(it: &ReviewLoop, turn: &Turn, file: &WholeFile) -> Verdict {
-    let Some(state) = &it.index.memory.state else {
+fn verdict(review_loop: &ReviewLoop, turn: &Turn, file: &WholeFile) -> Verdict {
+    let Some(state) = &review_loop.index.memory.state else {
         unreachable!("BUG: a turn without a loop");
     };
     let by_run = turn.ended.as_ref().map(|ended| ended.at);
     let age_at =
         if turn.run.is_some() { None } else { by_run.or(Some(file.written.min(file.seen.wall))) };
-    let bench = Bench {
+    let bench = FlagContext {
         step: &state.current_step,
         phase: state.phase,
         holder: state.active_agent,
         turn_opened: opened_by_the_clock_of(file, turn),
         written: file.written,
-        age_max: it.limits.flag_max_age,
+        age_max: review_loop.limits.flag_max_age,
         age_at,
-        seen: it.index.clock.latest(file.seen),
+        seen: review_loop.index.clock.latest(file.seen),
     };
     flag::parse(&file.bytes).map_or_else(Verdict::Refuse, |flag| flag::judge(&flag, &bench))
 }
@@ -74,61 +76,67 @@ fn opened_by_the_clock_of(file: &WholeFile, turn: &Turn) -> Timestamp {
 }
 
 /// LP-09: the flag goes to quarantine, the turn stays, the agent hears why. LP-10: the third in a row is the owner's.
-fn refuse(it: &ReviewLoop, turn: &Turn, rejection: Rejection, seen: Option<&Digest>) -> Decision {
-    let mut decision = it.builder();
-    refuse_in(it, &mut decision, turn, rejection, seen);
+fn refuse(
+    review_loop: &ReviewLoop,
+    turn: &Turn,
+    rejection: Rejection,
+    seen: Option<&Digest>,
+) -> Decision {
+    let mut decision = review_loop.builder();
+    refuse_in(review_loop, &mut decision, turn, rejection, seen);
     decision.finish()
 }
 
 /// The same, as a part of a decision.
 pub(super) fn refuse_in(
-    it: &ReviewLoop,
+    review_loop: &ReviewLoop,
     decision: &mut crate::model::Builder,
     turn: &Turn,
     rejection: Rejection,
     seen: Option<&Digest>,
 ) {
-    let in_a_row = it.index.memory.refusals.in_a_row + 1;
+    let in_a_row = review_loop.index.memory.refusals.in_a_row + 1;
     let words = rejection.to_string();
     take_flag(decision, &rejection, seen);
     decision.remember("refusals", gates::refusals(in_a_row, words.clone(), turn));
     decision.remember("turn", after_refusal(turn));
-    if in_a_row >= it.limits.max_rejections {
+    if in_a_row >= review_loop.limits.max_rejections {
         let summary = match in_a_row {
             1 => format!("a flag was refused: {words}"),
             flags => format!("{flags} flags in a row were refused; the last: {words}"),
         };
         let mut reason = Reason::new("LP-10", turn.opened.to_rfc3339(), summary);
         reason.evidence = vec![words];
-        hold::hold(it, decision, reason);
+        hold::hold(review_loop, decision, reason);
     }
 }
 
 /// LP-35: the agent says that it cannot go on without the owner. That is neither a transition nor a refusal.
-fn block(it: &ReviewLoop, turn: &Turn, why: &str, seen: &Digest) -> Decision {
-    let mut decision = it.builder();
+fn block(review_loop: &ReviewLoop, turn: &Turn, why: &str, seen: &Digest) -> Decision {
+    let mut decision = review_loop.builder();
     let (path, taken) = (ReviewLoop::flag_path(), format!("blocked: {why}"));
     decision.effect(Effect::Take { path, seen: Some(seen.clone()), why: taken });
     decision.remember("turn", after_refusal(turn));
-    let who = it.index.memory.state.as_ref().map_or("the agent", |s| s.active_agent.word());
+    let who =
+        review_loop.index.memory.state.as_ref().map_or("the agent", |s| s.active_agent.word());
     let mut reason = Reason::new("LP-35", seen.short(), format!("{who} is blocked: {why}"));
     reason.wont = format!("{who} is not started again until you have removed what blocks it.");
-    hold::hold(it, &mut decision, reason);
+    hold::hold(review_loop, &mut decision, reason);
     decision.finish()
 }
 
 /// LP-03: the protocol knows the word but not here. Somebody works on another loop than this one.
-fn forbid(it: &ReviewLoop, turn: &Turn, rejection: Rejection, seen: &Digest) -> Decision {
-    let mut decision = it.builder();
+fn forbid(review_loop: &ReviewLoop, turn: &Turn, rejection: Rejection, seen: &Digest) -> Decision {
+    let mut decision = review_loop.builder();
     let words = rejection.to_string();
-    let in_a_row = it.index.memory.refusals.in_a_row + 1;
+    let in_a_row = review_loop.index.memory.refusals.in_a_row + 1;
     take_flag(&mut decision, &rejection, Some(seen));
     decision.remember("refusals", gates::refusals(in_a_row, words.clone(), turn));
     decision.remember("turn", after_refusal(turn));
     let mut reason =
         Reason::new("LP-03", seen.short(), format!("invalid transition: {}", rejection.found));
     reason.evidence = vec![words];
-    hold::hold(it, &mut decision, reason);
+    hold::hold(review_loop, &mut decision, reason);
     decision.finish()
 }
 
@@ -147,77 +155,85 @@ fn after_refusal(turn: &Turn) -> Turn {
 }
 
 /// LP-27: the flag is good, its run still lives. It has some time to exit, then we end it.
-fn settle(it: &ReviewLoop, turn: &Turn, file: &WholeFile, now: Now) -> Option<Decision> {
+fn settle(review_loop: &ReviewLoop, turn: &Turn, file: &WholeFile, now: Now) -> Option<Decision> {
     let running = turn.run.as_ref()?;
-    if it.index.is_stopping() || now.ticks < settled_at(it, file) {
+    if review_loop.index.is_stopping() || now.ticks < settled_at(review_loop, file) {
         return None;
     }
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     decision.effect(Effect::Stop {
         run: running.run.clone(),
         why: format!(
             "its flag is written and it did not exit within {} s",
-            it.limits.settle.as_secs()
+            review_loop.limits.settle.as_secs()
         ),
     });
     Some(decision.finish())
 }
 
 /// Counted from the first sight of the flag, on the clock that does not jump (DM-11).
-fn settled_at(it: &ReviewLoop, file: &WholeFile) -> Ticks {
-    file.seen.ticks.after(it.limits.settle)
+fn settled_at(review_loop: &ReviewLoop, file: &WholeFile) -> Ticks {
+    file.seen.ticks.after(review_loop.limits.settle)
 }
 
-pub(super) fn settle_deadline(it: &ReviewLoop, turn: &Turn, now: Now) -> Option<Deadline> {
+pub(super) fn settle_deadline(review_loop: &ReviewLoop, turn: &Turn, now: Now) -> Option<Deadline> {
     turn::running_since(turn)?;
-    let file = it.index.whole(flag::PATH)?;
-    let at = settled_at(it, file);
-    (at > now.ticks && !it.index.is_stopping()).then_some(Deadline { at, why: "settle" })
+    let file = review_loop.index.whole(flag::PATH)?;
+    let at = settled_at(review_loop, file);
+    (at > now.ticks && !review_loop.index.is_stopping()).then_some(Deadline { at, why: "settle" })
 }
 
 /// The flag is in order; now the review files and our own checks must bear it out.
 fn accept_if_true(
-    it: &ReviewLoop,
+    review_loop: &ReviewLoop,
     turn: &Turn,
     row: &'static Row,
     file: &WholeFile,
     now: Now,
 ) -> Decision {
-    let state = it.index.memory.state.as_ref();
-    if let Err(rejection) = state.map_or(Ok(()), |state| review::check(it, state, row.said)) {
-        return refuse(it, turn, rejection, Some(&file.digest));
+    let state = review_loop.index.memory.state.as_ref();
+    if let Err(rejection) =
+        state.map_or(Ok(()), |state| review::check(review_loop, state, row.said))
+    {
+        return refuse(review_loop, turn, rejection, Some(&file.digest));
     }
-    match gates::stand(it, turn, row.said, &file.digest) {
-        Stand::Passed => accept(it, turn, row, file, now),
-        Stand::Open(decision) => decision,
-        Stand::Refused(rejection) => refuse(it, turn, rejection, Some(&file.digest)),
+    match gates::stand(review_loop, turn, row.said, &file.digest) {
+        GateResult::Passed => accept(review_loop, turn, row, file, now),
+        GateResult::Open(decision) => decision,
+        GateResult::Refused(rejection) => refuse(review_loop, turn, rejection, Some(&file.digest)),
     }
 }
 
 /// The flag is right and its run is over: what it left is checked, then the commit is planned.
-fn accept(it: &ReviewLoop, turn: &Turn, row: &'static Row, file: &WholeFile, now: Now) -> Decision {
-    let mut decision = it.builder();
+fn accept(
+    review_loop: &ReviewLoop,
+    turn: &Turn,
+    row: &'static Row,
+    file: &WholeFile,
+    now: Now,
+) -> Decision {
+    let mut decision = review_loop.builder();
     let take = match committable(turn) {
         Ok(take) => take,
         Err(reason) => {
-            hold::hold(it, &mut decision, *reason);
+            hold::hold(review_loop, &mut decision, *reason);
             return decision.finish();
         }
     };
-    let Some(state) = &it.index.memory.state else {
+    let Some(state) = &review_loop.index.memory.state else {
         unreachable!("BUG: a turn without a loop");
     };
-    let moving = Moving {
+    let transition = Moving {
         at: now.wall,
         row: row.id.to_owned(),
         flag: Some(file.digest.clone()),
-        state: after(it, state, row, now),
+        state: after(review_loop, state, row, now),
         action: row.action().to_owned(),
         take,
         settled: false,
         opens: Opens::Turn,
     };
-    plan(it, moving)
+    plan(review_loop, transition)
 }
 
 /// LP-19: only what the run changed, never what was somebody's unfinished work, never a new secret.
@@ -263,7 +279,7 @@ fn committable(turn: &Turn) -> Result<Vec<Change>, Box<Reason>> {
 }
 
 /// The state after this row.
-fn after(it: &ReviewLoop, state: &LoopState, row: &Row, now: Now) -> LoopState {
+fn after(review_loop: &ReviewLoop, state: &LoopState, row: &Row, now: Now) -> LoopState {
     let mut next = state.clone();
     match row.next {
         Next::Hand(phase, holder, round) => {
@@ -278,7 +294,7 @@ fn after(it: &ReviewLoop, state: &LoopState, row: &Row, now: Now) -> LoopState {
         Next::Advance => advance(&mut next),
     }
     next.status = row.said.word().to_owned();
-    record(it, state, next, row.id, state.active_agent.word(), now)
+    record(review_loop, state, next, row.id, state.active_agent.word(), now)
 }
 
 /// LP-01, LP-24: the next step's `propose`, or the end.
@@ -298,7 +314,7 @@ fn advance(next: &mut LoopState) {
 
 /// Adds the transition to the history.
 pub(super) fn record(
-    it: &ReviewLoop,
+    review_loop: &ReviewLoop,
     before: &LoopState,
     mut next: LoopState,
     row: &str,
@@ -314,151 +330,169 @@ pub(super) fn record(
         to: place(&next),
         agent: agent.to_owned(),
     });
-    next.escalations = open_list::open(it);
+    next.escalations = open_list::open(review_loop);
     next.last_updated = now.wall;
     next
 }
 
 /// Asks for the commit of a judged transition, or moves at once where there is no git.
-pub(super) fn plan(it: &ReviewLoop, moving: Moving) -> Decision {
-    let (Some(anchor), true) = (&it.index.memory.anchor, it.place.git) else {
-        return finish(it, &moving, None);
+pub(super) fn plan(review_loop: &ReviewLoop, transition: Moving) -> Decision {
+    let (Some(anchor), true) = (&review_loop.index.memory.anchor, review_loop.place.git) else {
+        return finish(review_loop, &transition, None);
     };
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     let query = Query::Plan {
         branch: anchor.branch.clone(),
-        parent: it.index.head().cloned(),
-        take: moving.take.clone(),
-        write: vec![(RelPath::fixed(STATE), Bytes(moving.state.to_bytes()))],
-        message: moving.message(decision.key()),
-        date: moving.at,
+        parent: review_loop.index.head().cloned(),
+        take: transition.take.clone(),
+        write: vec![(RelPath::fixed(STATE), Bytes(transition.state.to_bytes()))],
+        message: transition.message(decision.key()),
+        date: transition.at,
     };
-    decision.remember("moving", moving);
+    decision.remember("moving", transition);
     decision.effect(Effect::Ask { query });
     decision.finish()
 }
 
 /// A judged transition waits for its plan.
-pub(super) fn go_on(it: &ReviewLoop, _: Now) -> Option<Decision> {
-    let memory = &it.index.memory;
-    let moving = memory.moving.as_deref()?;
-    if memory.is_held() || super::away::is_away(it) {
+pub(super) fn go_on(review_loop: &ReviewLoop, _: Now) -> Option<Decision> {
+    let memory = &review_loop.index.memory;
+    let transition = memory.transition.as_deref()?;
+    if memory.is_held() || super::away::is_away(review_loop) {
         return None;
     }
-    match it.index.answer.as_deref() {
+    match review_loop.index.answer.as_deref() {
         Some((_, Query::Plan { .. }, Fact::Planned(planned))) => {
-            Some(finish(it, moving, Some(planned)))
+            Some(finish(review_loop, transition, Some(planned)))
         }
         Some((_, Query::Plan { .. }, fact)) => {
-            let mut decision = it.builder();
-            hold::hold(it, &mut decision, hold::unanswered(fact, "plan", "plan the commit"));
+            let mut decision = review_loop.builder();
+            hold::hold(
+                review_loop,
+                &mut decision,
+                hold::unanswered(fact, "plan", "plan the commit"),
+            );
             Some(decision.finish())
         }
-        _ => Some(plan(it, moving.clone())),
+        _ => Some(plan(review_loop, transition.clone())),
     }
 }
 
 /// The transition itself: the commit point of the loop.
-fn finish(it: &ReviewLoop, moving: &Moving, planned: Option<&PlannedCommit>) -> Decision {
-    let mut decision = it.builder();
-    if let Some((key, _, fact)) = it.index.answer.as_deref() {
+fn finish(
+    review_loop: &ReviewLoop,
+    transition: &Moving,
+    planned: Option<&PlannedCommit>,
+) -> Decision {
+    let mut decision = review_loop.builder();
+    if let Some((key, _, fact)) = review_loop.index.answer.as_deref() {
         decision.used(key.clone(), fact.clone());
     }
-    if !moving.settled {
-        settle_state(it, moving, &mut decision);
+    if !transition.settled {
+        settle_state(review_loop, transition, &mut decision);
     }
     if let Some(planned) = planned {
         let (branch, commit) = (planned.branch.clone(), planned.id.clone());
         decision.effect(Effect::Commit(planned.clone()));
-        if moving.flag.is_some() {
-            base::follow(it, &mut decision, &commit);
+        if transition.flag.is_some() {
+            base::follow(review_loop, &mut decision, &commit);
         }
         decision
             .remember("anchor", Anchor { branch: branch.clone(), commit: Some(commit.clone()) });
-        if it.limits.push {
+        if review_loop.limits.push {
             decision.remember("push", PushDue { branch, commit, failures: 0, not_before: None });
         }
     }
     decision.effect(Effect::Release { tree: TreeRef::Main });
     decision.forget("moving");
-    let is_ended = moving.state.status == owner_verbs::ENDED;
-    if moving.state.phase == Phase::Complete && !moving.settled && !is_ended {
-        summary::tell_complete(it, &mut decision, moving.state.steps_complete.len());
+    let is_ended = transition.state.status == owner_verbs::ENDED;
+    if transition.state.phase == Phase::Complete && !transition.settled && !is_ended {
+        summary::tell_complete(review_loop, &mut decision, transition.state.steps_complete.len());
     }
     decision.finish()
 }
 
 /// Truth first: our state file, then the flag goes, then memory of both.
-fn settle_state(it: &ReviewLoop, moving: &Moving, decision: &mut crate::model::Builder) {
-    let before = it.index.memory.state_file.as_ref().map(|file| file.digest.clone());
-    decision.row(RowId::new(&moving.row));
+fn settle_state(
+    review_loop: &ReviewLoop,
+    transition: &Moving,
+    decision: &mut crate::model::Builder,
+) {
+    let before = review_loop.index.memory.state_file.as_ref().map(|file| file.digest.clone());
+    decision.row(RowId::new(&transition.row));
     decision.effect(Effect::Replace {
         path: RelPath::fixed(STATE),
-        bytes: Bytes(moving.state.to_bytes()),
+        bytes: Bytes(transition.state.to_bytes()),
         seen: before,
     });
-    if let Some(seen) = &moving.flag {
-        let why = format!("accepted by {}", moving.row);
+    if let Some(seen) = &transition.flag {
+        let why = format!("accepted by {}", transition.row);
         decision.effect(Effect::Take {
             path: ReviewLoop::flag_path(),
             seen: Some(seen.clone()),
             why,
         });
     }
-    let step = moving.state.history.last();
+    let step = transition.state.history.last();
     decision.effect(Effect::Log(Event {
         event: "transition".to_owned(),
         agent: step.map(|step| crate::model::Seat::new(&step.agent)),
         context: [
-            ("row", moving.row.as_str()),
+            ("row", transition.row.as_str()),
             ("from", step.map_or("", |step| &step.from)),
             ("to", step.map_or("", |step| &step.to)),
-            ("action", &moving.action),
+            ("action", &transition.action),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into(),
     }));
-    if let Some(before) = it.index.memory.state.as_ref().filter(|_| moving.flag.is_some()) {
-        review::tell_of_deferral(it, before, decision);
+    if let Some(before) =
+        review_loop.index.memory.state.as_ref().filter(|_| transition.flag.is_some())
+    {
+        review::tell_of_deferral(review_loop, before, decision);
     }
-    decision.remember("state", &moving.state);
-    if moving.opens == Opens::Nothing {
+    decision.remember("state", &transition.state);
+    if transition.opens == Opens::Nothing {
         return;
     }
     decision.remember("refusals", Refusals::default());
-    let step_over =
-        it.index.memory.state.as_ref().is_some_and(|s| s.current_step != moving.state.current_step);
+    let step_over = review_loop
+        .index
+        .memory
+        .state
+        .as_ref()
+        .is_some_and(|s| s.current_step != transition.state.current_step);
     if step_over {
         decision.forget("spent");
     }
-    if moving.state.phase == Phase::Complete {
+    if transition.state.phase == Phase::Complete {
         decision.forget("turn");
     } else {
-        decision.remember("turn", Turn::new(moving.at, it.limits.max_rounds));
+        decision.remember("turn", Turn::new(transition.at, review_loop.limits.max_rounds));
     }
 }
 
 /// The branch moved between plan and commit: the state is settled, the commit is planned again on the new tip.
-pub(super) fn replan(it: &ReviewLoop) -> Decision {
-    replan_with(it, None)
+pub(super) fn replan(review_loop: &ReviewLoop) -> Decision {
+    replan_with(review_loop, None)
 }
 
 /// The same, once the owner has seen why it could not be made.
-pub(super) fn replan_when_free(it: &ReviewLoop, reason: Reason) -> Decision {
-    replan_with(it, Some(reason))
+pub(super) fn replan_when_free(review_loop: &ReviewLoop, reason: Reason) -> Decision {
+    replan_with(review_loop, Some(reason))
 }
 
-fn replan_with(it: &ReviewLoop, reason: Option<Reason>) -> Decision {
-    let memory = &it.index.memory;
+fn replan_with(review_loop: &ReviewLoop, reason: Option<Reason>) -> Decision {
+    let memory = &review_loop.index.memory;
     let (Some((Effect::Commit(lost), _)), Some(state)) =
-        (it.index.failed.as_deref(), &memory.state)
+        (review_loop.index.failed.as_deref(), &memory.state)
     else {
         return Decision::default();
     };
     let take =
         lost.changes.iter().filter(|change| change.path.as_str() != STATE).cloned().collect();
     let last = state.history.last();
-    let moving = Moving {
+    let transition = Moving {
         at: lost.date,
         row: last.map_or_else(String::new, |step| step.row.clone()),
         flag: None,
@@ -468,14 +502,14 @@ fn replan_with(it: &ReviewLoop, reason: Option<Reason>) -> Decision {
         settled: true,
         opens: Opens::Turn,
     };
-    let mut decision = it.builder();
-    decision.remember("moving", moving);
+    let mut decision = review_loop.builder();
+    decision.remember("moving", transition);
     // The commit never came to be: what the branch must contain is what it was to stand on.
     let (branch, commit) = (lost.branch.clone(), lost.parent.clone());
     decision.remember("anchor", Anchor { branch, commit });
     if let Some(reason) = reason {
         decision.forget("push");
-        hold::hold(it, &mut decision, reason);
+        hold::hold(review_loop, &mut decision, reason);
     }
     decision.finish()
 }

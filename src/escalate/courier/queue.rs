@@ -16,14 +16,14 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-pub(super) struct Shelf {
+pub(super) struct OutboxQueue {
     dir: PathBuf,
     /// Boxed: a tree has room for eleven in each node, and most outboxes hold one or two.
     records: BTreeMap<String, Box<(Stamp, Record)>>,
     told: Tracks,
     flows: BTreeMap<String, Flow>,
     /// Written in memory only: a disk that failed gets another chance.
-    unsaved: BTreeSet<Place>,
+    unsaved: BTreeSet<ParcelPlace>,
     /// Records that are not on disk either.
     unwritten: Unwritten,
 }
@@ -33,12 +33,12 @@ type Stamp = (u64, i64, i64, u64);
 
 /// Where a parcel lies.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(super) enum ParcelPlace {
     Alone { cause: String, channel: String },
     Digest { id: String },
 }
 
-impl Shelf {
+impl OutboxQueue {
     pub(super) fn open(
         dir: PathBuf,
         unwritten: Unwritten,
@@ -50,11 +50,11 @@ impl Shelf {
         }
         let told = Tracks::load(&dir);
         let (records, flows, unsaved) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        let mut shelf = Self { dir, records, told, flows, unsaved, unwritten };
-        shelf.recall();
-        shelf.refresh();
-        shelf.meet(channels, now);
-        shelf
+        let mut queue = Self { dir, records, told, flows, unsaved, unwritten };
+        queue.recall();
+        queue.refresh();
+        queue.meet(channels, now);
+        queue
     }
 
     /// What was said shortly before we came counts against a flood, too.
@@ -94,7 +94,7 @@ impl Shelf {
         if self.told.since.len() != known {
             self.saved(self.told.save_since(&self.dir));
         }
-        let lost: Vec<Place> = self
+        let lost: Vec<ParcelPlace> = self
             .places()
             .filter(|(channel, _)| !names.contains(channel))
             .map(|(_, place)| place)
@@ -108,19 +108,21 @@ impl Shelf {
     }
 
     /// All that is on its way: the channel, and where it lies.
-    fn places(&self) -> impl Iterator<Item = (&str, Place)> {
+    fn places(&self) -> impl Iterator<Item = (&str, ParcelPlace)> {
         let open = |parcel: &Parcel| !parcel.stage.is_settled();
         let alone = self.told.tracks.iter().flat_map(|(cause, track)| {
             track.iter().map(move |(channel, lane)| (cause, channel, lane))
         });
         let alone = alone.filter(move |(_, _, lane)| lane.parcel.as_ref().is_some_and(open));
         let alone = alone.map(|(cause, channel, _)| {
-            let place = Place::Alone { cause: cause.clone(), channel: channel.clone() };
+            let place = ParcelPlace::Alone { cause: cause.clone(), channel: channel.clone() };
             (channel.as_str(), place)
         });
         let digests = self.told.digests.iter().filter(move |(_, digest)| open(&digest.parcel));
         alone.chain(
-            digests.map(|(id, digest)| (digest.channel.as_str(), Place::Digest { id: id.clone() })),
+            digests.map(|(id, digest)| {
+                (digest.channel.as_str(), ParcelPlace::Digest { id: id.clone() })
+            }),
         )
     }
 
@@ -200,32 +202,32 @@ impl Shelf {
         self.told.tracks.get(cause)?.get(channel)
     }
 
-    fn settle(&mut self, place: &Place, change: impl FnOnce(&mut Parcel)) {
+    fn settle(&mut self, place: &ParcelPlace, change: impl FnOnce(&mut Parcel)) {
         if let Some(parcel) = self.parcel(place) {
             change(parcel);
             self.save(place);
         }
     }
 
-    fn parcel(&mut self, place: &Place) -> Option<&mut Parcel> {
+    fn parcel(&mut self, place: &ParcelPlace) -> Option<&mut Parcel> {
         match place {
-            Place::Alone { cause, channel } => {
+            ParcelPlace::Alone { cause, channel } => {
                 self.told.tracks.get_mut(cause)?.get_mut(channel)?.parcel.as_mut()
             }
-            Place::Digest { id } => Some(&mut self.told.digests.get_mut(id)?.parcel),
+            ParcelPlace::Digest { id } => Some(&mut self.told.digests.get_mut(id)?.parcel),
         }
     }
 
-    fn save(&mut self, place: &Place) {
+    fn save(&mut self, place: &ParcelPlace) {
         if self.write(place).inspect_err(|error| self.failed(error)).is_err() {
             self.unsaved.insert(place.clone());
         }
     }
 
-    fn write(&self, place: &Place) -> Result<(), StoreError> {
+    fn write(&self, place: &ParcelPlace) -> Result<(), StoreError> {
         match place {
-            Place::Alone { cause, .. } => self.told.save_track(&self.dir, cause),
-            Place::Digest { id } => self.told.save_digest(&self.dir, id),
+            ParcelPlace::Alone { cause, .. } => self.told.save_track(&self.dir, cause),
+            ParcelPlace::Digest { id } => self.told.save_digest(&self.dir, id),
         }
     }
 

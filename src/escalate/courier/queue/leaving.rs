@@ -1,6 +1,6 @@
 //! Which parcel of an outbox leaves next, and what is written down before and after. It sends nothing.
 
-use super::{Place, Shelf};
+use super::{OutboxQueue, ParcelPlace};
 use crate::config::Quiet;
 use crate::escalate::channels::Channels;
 use crate::escalate::message::Message;
@@ -19,10 +19,10 @@ pub(in crate::escalate::courier) struct Ready {
     not_holding: bool,
     severity: std::cmp::Reverse<Severity>,
     made: Timestamp,
-    pub(in crate::escalate::courier) place: Place,
+    pub(in crate::escalate::courier) place: ParcelPlace,
 }
 
-impl Shelf {
+impl OutboxQueue {
     /// The parcel of a channel that should leave first.
     pub(in crate::escalate::courier) fn next(
         &self,
@@ -37,18 +37,18 @@ impl Shelf {
 
     fn ready(
         &self,
-        place: Place,
+        place: ParcelPlace,
         quiet: Option<Quiet>,
         backoff: Duration,
         now: Timestamp,
     ) -> Option<Ready> {
         let (parcel, urgent, holds, severity) = match &place {
-            Place::Alone { cause, channel } => {
+            ParcelPlace::Alone { cause, channel } => {
                 let parcel = self.lane(cause, channel)?.parcel.as_ref()?;
                 let record = &self.records.get(cause)?.1;
                 (parcel, record.is_urgent(parcel.kind), record.holds, record.severity)
             }
-            Place::Digest { id } => {
+            ParcelPlace::Digest { id } => {
                 let Digest { parcel, head, urgent, .. } = self.told.digests.get(id)?;
                 (parcel, *urgent, false, head.severity)
             }
@@ -63,7 +63,7 @@ impl Shelf {
     /// restart sends it again under the same id.
     pub(in crate::escalate::courier) fn start(
         &mut self,
-        place: &Place,
+        place: &ParcelPlace,
         channels: &Channels,
         now: Timestamp,
     ) -> Outgoing {
@@ -73,8 +73,8 @@ impl Shelf {
     }
 
     /// What is said is what holds now, and not at the last look around.
-    fn look_again(&mut self, place: &Place) {
-        if let Place::Alone { cause, .. } = place
+    fn look_again(&mut self, place: &ParcelPlace) {
+        if let ParcelPlace::Alone { cause, .. } = place
             && let Some(known) = self.records.get_mut(cause).map(|known| &mut known.1)
             && let Some(record) = outbox::read(&self.dir.join(format!("{cause}.json")))
         {
@@ -82,14 +82,19 @@ impl Shelf {
         }
     }
 
-    fn outgoing(&self, place: &Place, channels: &Channels, now: Timestamp) -> Option<Outgoing> {
+    fn outgoing(
+        &self,
+        place: &ParcelPlace,
+        channels: &Channels,
+        now: Timestamp,
+    ) -> Option<Outgoing> {
         let (message, parcel) = match place {
-            Place::Alone { cause, channel } => {
+            ParcelPlace::Alone { cause, channel } => {
                 let record = &self.records.get(cause)?.1;
                 let parcel = self.lane(cause, channel)?.parcel.as_ref()?;
                 (Message::of(record, parcel.kind, parcel.seq, &channels.redactor), parcel)
             }
-            Place::Digest { id } => {
+            ParcelPlace::Digest { id } => {
                 let digest = self.told.digests.get(id)?;
                 (Message::digest(&digest.head, &channels.redactor), &digest.parcel)
             }
@@ -99,7 +104,7 @@ impl Shelf {
 
     pub(in crate::escalate::courier) fn finish(
         &mut self,
-        place: &Place,
+        place: &ParcelPlace,
         outcome: Outcome,
         channels: &Channels,
         now: Timestamp,

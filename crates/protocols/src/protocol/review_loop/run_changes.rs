@@ -11,52 +11,56 @@ use crate::model::{
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a run left in the tree, and whether it kept its hands off the history.
-pub(super) fn look_at_what_is_left(it: &ReviewLoop, turn: &Turn, _: Now) -> Option<Decision> {
-    if !it.place.git || turn.run.is_some() {
+pub(super) fn look_at_what_is_left(
+    review_loop: &ReviewLoop,
+    turn: &Turn,
+    _: Now,
+) -> Option<Decision> {
+    if !review_loop.place.git || turn.run.is_some() {
         return None;
     }
     match (&turn.ended, &turn.left) {
-        (Some(ended), _) if !ended.looked => Some(first_look(it, turn, ended)),
-        (None, None) => look_at_hand_work(it, turn),
-        (_, Some(left)) if turn.look_again || is_outdated(it, turn, left) => {
-            Some(second_look(it, turn, left))
+        (Some(ended), _) if !ended.looked => Some(first_look(review_loop, turn, ended)),
+        (None, None) => look_at_hand_work(review_loop, turn),
+        (_, Some(left)) if turn.look_again || is_outdated(review_loop, turn, left) => {
+            Some(second_look(review_loop, turn, left))
         }
         _ => None,
     }
 }
 
 /// A run may end while the loop is held. What it left is noted at once: what the owner does from then on is the owner's.
-pub(super) fn look_while_held(it: &ReviewLoop, turn: &Turn) -> Option<Decision> {
-    let readable = !matches!(it.index.file(flag::PATH), Some(FileState::Unreadable(_)));
+pub(super) fn look_while_held(review_loop: &ReviewLoop, turn: &Turn) -> Option<Decision> {
+    let readable = !matches!(review_loop.index.file(flag::PATH), Some(FileState::Unreadable(_)));
     // A hold that began with a look that failed must not ask for the same again and again.
-    let memory = &it.index.memory;
+    let memory = &review_loop.index.memory;
     let failed = memory.holds.iter().any(|hold| hold.cause.rule.as_str() == "DM-10");
     let can = !failed && !memory.is_git_held();
-    if !(it.place.git && turn.run.is_none() && readable && can) {
+    if !(review_loop.place.git && turn.run.is_none() && readable && can) {
         return None;
     }
     match &turn.ended {
-        Some(ended) if !ended.looked => Some(first_look(it, turn, ended)),
+        Some(ended) if !ended.looked => Some(first_look(review_loop, turn, ended)),
         Some(_) => None,
-        None => opening_look(it, turn),
+        None => opening_look(review_loop, turn),
     }
 }
 
 /// A turn that opens while the loop is held may be worked by hand: what is dirty now is not its work (LP-19).
-fn opening_look(it: &ReviewLoop, turn: &Turn) -> Option<Decision> {
-    let has_flag = it.index.whole(flag::PATH).is_some();
-    if turn.start.is_some() || has_flag || away::is_away(it) {
+fn opening_look(review_loop: &ReviewLoop, turn: &Turn) -> Option<Decision> {
+    let has_flag = review_loop.index.whole(flag::PATH).is_some();
+    if turn.start.is_some() || has_flag || away::is_away(review_loop) {
         return None;
     }
     let label = "loop-open".to_owned();
-    let Some((key, fact)) = answer(it, &label) else {
-        return Some(ask_snapshot(it, label, None));
+    let Some((key, fact)) = answer(review_loop, &label) else {
+        return Some(ask_snapshot(review_loop, label, None));
     };
     let Fact::Snapshot(snapshot) = fact else {
-        return Some(cannot_look(it, fact));
+        return Some(cannot_look(review_loop, fact));
     };
-    let holder = it.index.memory.state.as_ref()?.active_agent;
-    let mut decision = it.builder();
+    let holder = review_loop.index.memory.state.as_ref()?.active_agent;
+    let mut decision = review_loop.builder();
     decision.used(key.clone(), fact.clone());
     let start = Some(turn::start_point(None, snapshot, holder));
     decision.remember("turn", Turn { start, ..turn.clone() });
@@ -65,36 +69,36 @@ fn opening_look(it: &ReviewLoop, turn: &Turn) -> Option<Decision> {
 
 /// What a run did to the history is judged first, also when HEAD is elsewhere by now (LP-20). While a lock of git's lies there,
 /// the look waits: a commit of the owner's may be under way.
-pub(super) fn look_while_away(it: &ReviewLoop, turn: &Turn) -> Option<Decision> {
-    let is_locked = it.index.checkout.as_ref().is_some_and(Checkout::is_locked);
-    if is_locked { None } else { look_while_held(it, turn) }
+pub(super) fn look_while_away(review_loop: &ReviewLoop, turn: &Turn) -> Option<Decision> {
+    let is_locked = review_loop.index.checkout.as_ref().is_some_and(Checkout::is_locked);
+    if is_locked { None } else { look_while_held(review_loop, turn) }
 }
 
 /// A flag by hand comes long after the last run: its owner may have changed and committed what that run left.
-fn is_outdated(it: &ReviewLoop, turn: &Turn, left: &Left) -> bool {
-    let flag = it.index.whole(flag::PATH).map(|file| &file.digest);
+fn is_outdated(review_loop: &ReviewLoop, turn: &Turn, left: &Left) -> bool {
+    let flag = review_loop.index.whole(flag::PATH).map(|file| &file.digest);
     turn.ended.is_none() && flag.is_some() && flag != left.flag.as_ref()
 }
 
-fn first_look(it: &ReviewLoop, turn: &Turn, ended: &Ended) -> Decision {
+fn first_look(review_loop: &ReviewLoop, turn: &Turn, ended: &Ended) -> Decision {
     let label = "loop-end".to_owned();
-    let Some((key, fact)) = answer(it, &label) else {
+    let Some((key, fact)) = answer(review_loop, &label) else {
         let since = turn.start.as_ref().map(|start| start.last.clone());
-        return ask_snapshot(it, label, since);
+        return ask_snapshot(review_loop, label, since);
     };
     let Fact::Snapshot(snapshot) = fact else {
-        return cannot_look(it, fact);
+        return cannot_look(review_loop, fact);
     };
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     decision.used(key.clone(), fact.clone());
     let mut turn = turn.clone();
     let earlier = turn.left.take().map(|left| left.changed).unwrap_or_default();
     let mut overreach = None;
     let mut moved = None;
     if let Some(start) = &mut turn.start {
-        moved = history::moved(it, start, ended, snapshot);
+        moved = history::moved(review_loop, start, ended, snapshot);
         if moved.is_none() {
-            overreach = overreach::of(it, &start.last, snapshot);
+            overreach = overreach::of(review_loop, &start.last, snapshot);
         }
         start.last = snapshot.tree.clone();
     }
@@ -104,29 +108,29 @@ fn first_look(it: &ReviewLoop, turn: &Turn, ended: &Ended) -> Decision {
     decision.remember("turn", turn);
     if let Some(reason) = moved {
         // A run that took the history back took our state file with it: that is one violation, not two.
-        if away::way_back(it).is_none() {
-            command::write_back(it, &mut decision);
+        if away::way_back(review_loop).is_none() {
+            command::write_back(review_loop, &mut decision);
         }
-        hold::hold(it, &mut decision, reason);
+        hold::hold(review_loop, &mut decision, reason);
     }
     decision.finish()
 }
 
 /// LP-19: a flag in a turn that nobody was started for. What changed since the turn opened is part of its transition, without
 /// what was dirty then.
-fn look_at_hand_work(it: &ReviewLoop, turn: &Turn) -> Option<Decision> {
-    let (start, flag) = (turn.start.as_ref()?, it.index.whole(flag::PATH)?);
+fn look_at_hand_work(review_loop: &ReviewLoop, turn: &Turn) -> Option<Decision> {
+    let (start, flag) = (turn.start.as_ref()?, review_loop.index.whole(flag::PATH)?);
     let label = "loop-hand".to_owned();
-    let Some((key, fact)) = answer(it, &label) else {
-        return Some(ask_snapshot(it, label, Some(start.last.clone())));
+    let Some((key, fact)) = answer(review_loop, &label) else {
+        return Some(ask_snapshot(review_loop, label, Some(start.last.clone())));
     };
     let Fact::Snapshot(snapshot) = fact else {
-        return Some(cannot_look(it, fact));
+        return Some(cannot_look(review_loop, fact));
     };
     let changed = by_hand(start, &snapshot.changed);
     let flag = Some(flag.digest.clone());
     let next = Turn { left: Some(Left { changed, flag, ..left(snapshot) }), ..turn.clone() };
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     decision.used(key.clone(), fact.clone());
     decision.remember("turn", next);
     Some(decision.finish())
@@ -151,16 +155,16 @@ fn with_earlier(earlier: Vec<Change>, now: &[Change]) -> Vec<Change> {
 
 /// After a hold: what the owner changed meanwhile is the owner's, the rest is still what the run left. Where the owner has written
 /// the flag as well, the turn is worked by hand, and what changed since it opened is its work (LP-19).
-fn second_look(it: &ReviewLoop, turn: &Turn, first: &Left) -> Decision {
+fn second_look(review_loop: &ReviewLoop, turn: &Turn, first: &Left) -> Decision {
     let label = "loop-again".to_owned();
-    let Some((key, fact)) = answer(it, &label) else {
-        return ask_snapshot(it, label, Some(first.tree.clone()));
+    let Some((key, fact)) = answer(review_loop, &label) else {
+        return ask_snapshot(review_loop, label, Some(first.tree.clone()));
     };
     let Fact::Snapshot(snapshot) = fact else {
-        return cannot_look(it, fact);
+        return cannot_look(review_loop, fact);
     };
     let mut now = left(snapshot);
-    now.flag = it.index.whole(flag::PATH).map(|file| file.digest.clone());
+    now.flag = review_loop.index.whole(flag::PATH).map(|file| file.digest.clone());
     let is_by_hand = turn.ended.is_none() && now.flag.is_some();
     let mut turn = turn.clone();
     match &mut turn.start {
@@ -179,7 +183,7 @@ fn second_look(it: &ReviewLoop, turn: &Turn, first: &Left) -> Decision {
     }
     turn.left = Some(now);
     turn.look_again = false;
-    let mut decision = it.builder();
+    let mut decision = review_loop.builder();
     decision.used(key.clone(), fact.clone());
     decision.remember("turn", turn);
     decision.finish()
@@ -202,22 +206,26 @@ fn left(snapshot: &Snapshot) -> Left {
     }
 }
 
-pub(super) fn ask_snapshot(it: &ReviewLoop, label: String, since: Option<TreeId>) -> Decision {
-    let mut decision = it.builder();
+pub(super) fn ask_snapshot(
+    review_loop: &ReviewLoop,
+    label: String,
+    since: Option<TreeId>,
+) -> Decision {
+    let mut decision = review_loop.builder();
     decision.effect(Effect::Ask { query: Query::Snapshot { tree: TreeRef::Main, label, since } });
     decision.finish()
 }
 
 /// The answer to the snapshot of this name, if it has just come.
-pub(super) fn answer<'a>(it: &'a ReviewLoop, wanted: &str) -> Option<(&'a Key, &'a Fact)> {
-    match it.index.answer.as_deref()? {
+pub(super) fn answer<'a>(review_loop: &'a ReviewLoop, wanted: &str) -> Option<(&'a Key, &'a Fact)> {
+    match review_loop.index.answer.as_deref()? {
         (key, Query::Snapshot { label, .. }, fact) if label == wanted => Some((key, fact)),
         _ => None,
     }
 }
 
-pub(super) fn cannot_look(it: &ReviewLoop, fact: &Fact) -> Decision {
-    let mut decision = it.builder();
-    hold::hold(it, &mut decision, hold::unanswered(fact, "snapshot", "look at the tree"));
+pub(super) fn cannot_look(review_loop: &ReviewLoop, fact: &Fact) -> Decision {
+    let mut decision = review_loop.builder();
+    hold::hold(review_loop, &mut decision, hold::unanswered(fact, "snapshot", "look at the tree"));
     decision.finish()
 }

@@ -26,7 +26,7 @@ impl Repo {
     }
 
     /// `base` with the edits made. Objects that they name must be there.
-    pub(super) async fn grow(
+    pub(super) async fn tree_edit(
         &self,
         base: Option<&TreeId>,
         edits: &Edits,
@@ -41,7 +41,7 @@ impl Repo {
             next = folders.into_iter().zip(trees).flat_map(|(at, tree)| at.meet(tree)).collect();
         }
         let held = edits.keys().map(|path| top.held(path.as_str())).collect();
-        let id = top.grow(&mut |bytes| self.write_object(Kind::Tree, bytes))?;
+        let id = top.tree_edit(&mut |bytes| self.write_object(Kind::Tree, bytes))?;
         let id = match id {
             Some(id) => id,
             None => self.write_object(Kind::Tree, b"")?,

@@ -1,4 +1,4 @@
-//! Room after a segment's last line, written ahead of the lines: zeros that are on disk before they are needed.
+//! Preallocation after a segment's last line, written ahead of the lines: zeros that are on disk before they are needed.
 
 use std::{fs::File, io, os::unix::fs::FileExt as _};
 
@@ -8,13 +8,13 @@ const ROOM: usize = 64 << 10;
 const SCARCE: u64 = ROOM as u64 / 4;
 
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct Preallocation {
     /// Where it ends, and the file with it.
     end: u64,
     pub(super) is_wanted: bool,
 }
 
-impl Room {
+impl Preallocation {
     pub(super) fn of(file: &File) -> io::Result<Self> {
         Ok(Self { end: file.metadata()?.len(), is_wanted: false })
     }
