@@ -290,3 +290,29 @@ fn a_dod_that_fails_before_the_first_builder_waits_for_the_owner() {
     stage.wait("the merge", || (status(&stage, &file) == "DONE").then_some(()));
     assert_eq!(daemon.stop(), 0);
 }
+
+// covers: DM-16, AG-16
+#[test]
+fn work_without_checks_is_held_for_the_owner() {
+    let stage = board();
+    let scope = ["--may-touch", "work/**", "--dod-profile", "auto"];
+    let words = ["task", "new", "--title", "Unchecked", "--assignee", "claude-code"];
+    stage.ok(&[&words[..], &scope[..]].concat());
+    assert_eq!(stage.start_with(&["--once"]).wait(), 1, "{}", log(&stage));
+    let status = stage.json(&["status", "--json"]);
+    let repo = &status["repos"][0];
+    let condition = &repo["protocols"][0]["condition"];
+    assert!(repo["held"] == true && condition["kind"] == "held", "{status}");
+    let reason = condition["reason"].as_str().unwrap();
+    assert!(reason.contains("`auto` found nothing to check by"), "{reason}");
+    let resolve = condition["resolve"].as_str().unwrap();
+    assert!(resolve.starts_with("agency task request-changes T0001 --reason"), "{resolve}");
+    stage.write(".kodingx/agency.json", {
+        let manifest = stage.read(".kodingx/agency.json").unwrap();
+        manifest.replace("\"dod_profile\": \"auto\"", "\"dod_profile\": \"tiny\"")
+    });
+    stage.git(&["commit", "--quiet", "-am", "a profile for all"]);
+    stage.ok(&["task", "request-changes", "T0001", "--reason", "there are checks now"]);
+    work(&stage);
+    assert_eq!(merges(&stage).len(), 1, "{}", log(&stage));
+}

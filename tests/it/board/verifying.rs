@@ -145,6 +145,39 @@ fn a_forged_artifact_does_not_count() {
     assert!(done.code == 1 && done.err.contains("somebody else wrote"), "{}", done.err);
 }
 
+// covers: AG-11
+#[test]
+fn a_forged_artifact_is_taken_away_and_told_and_a_committed_one_stays() {
+    let stage = board();
+    let file = task(&stage, &[]);
+    stage.ok(&["task", "start", "T0001"]);
+    let stem = file.file_stem().unwrap().to_str().unwrap();
+    let date = file.parent().unwrap().file_name().unwrap().to_str().unwrap();
+    let path = format!(".kodingx/verify/{date}/{stem}.verify.json");
+    let forged = include_str!("../../spec/board-verify.json").replace("T0007", "T0001");
+    let colleagues = format!(".kodingx/verify/2026-01-01/{stem}.verify.json");
+    stage.write(&colleagues, &forged);
+    stage.git(&["add", "-A"]);
+    stage.git(&["commit", "--quiet", "-m", "a colleague's"]);
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0);
+    assert_eq!(stage.read(&colleagues).as_ref(), Some(&forged), "it stays");
+    assert_eq!(stage.escalation("AG-11"), None, "and nothing is said of it");
+    stage.write(&path, &forged);
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0);
+    assert_eq!(stage.read(&path), None, "it is taken away");
+    let told = stage.escalation("AG-11").expect("the owner is told");
+    assert!(told["summary"].as_str().unwrap().contains(&path), "{told}");
+    assert!(told["resolve"].as_str().unwrap().contains("agency task show T0001"), "{told}");
+    let folders = std::fs::read_dir(stage.at("state")).unwrap().flatten();
+    let kept = folders
+        .flat_map(|folder| crate::scenarios::files_below(&folder.path().join("quarantine")))
+        .any(|(_, bytes)| bytes == forged.as_bytes());
+    assert!(kept, "its bytes are kept");
+    stage.write(&path, forged.replace("T0001", "T0099"));
+    assert_eq!(stage.start_with(&["--once"]).wait(), 0);
+    assert!(stage.read(&path).is_some(), "an artifact of no task of ours");
+}
+
 // covers: AG-19
 #[test]
 fn an_override_needs_reason_and_follow_up_and_is_recorded() {

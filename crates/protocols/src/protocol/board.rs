@@ -14,6 +14,7 @@ pub mod check;
 mod command;
 mod condition;
 mod decide;
+mod forged_artifact;
 mod front;
 mod hand;
 pub mod import;
@@ -46,10 +47,9 @@ mod work;
 
 use super::{Protocol, Status};
 use crate::model::{
-    Condition, Decision, Interest, MergeStyle, Now, RelPath, Seat, Shape, Wake, WatchedFile,
-    WatchedTree,
+    Condition, Decision, Interest, MergeStyle, Now, RelPath, Seat, Wake, WatchedFile, WatchedTree,
 };
-use index::{FIXED, Index, TREES};
+use index::{FIXED, Index, TREES, shape_of};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -171,13 +171,13 @@ impl Protocol for Board {
     fn interest(&self) -> Interest {
         let files = FIXED.map(|path| WatchedFile {
             path: RelPath::fixed(path),
-            shape: if path.ends_with(".json") { Shape::Json } else { Shape::Frontmatter },
+            shape: shape_of(path),
             limit: FILE_MAX,
         });
         let trees = TREES.map(|(root, ending)| WatchedTree {
             root: RelPath::fixed(root),
             endings: vec![ending.to_owned()],
-            shape: Shape::Frontmatter,
+            shape: shape_of(ending),
             limit: FILE_MAX,
         });
         Interest { files: files.to_vec(), trees: trees.to_vec() }

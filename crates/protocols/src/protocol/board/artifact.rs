@@ -3,9 +3,12 @@
 use super::names::{TaskId, Zone};
 use super::region;
 use super::risks::RiskCheck;
-use crate::model::{Timestamp, clip};
+use crate::model::{RelPath, Timestamp, clip};
 use serde::{Deserialize, Serialize};
 
+/// Where artifacts lie, and how their names end.
+pub const FOLDER: &str = ".kodingx/verify";
+pub const ENDING: &str = ".verify.json";
 pub const DECISIONS: &str = ".kodingx/DECISIONS.md";
 /// The exit code of a command that passed its limit (AG-31), as `timeout` has it.
 pub const TIMED_OUT: i32 = 124;
@@ -146,6 +149,11 @@ impl Artifact {
 /// `.kodingx/verify/{date}/{stem}.verify.json`.
 pub fn path(stem: &str, zone: Zone, at: Timestamp) -> String {
     format!(".kodingx/verify/{}/{stem}.verify.json", zone.date(at))
+}
+
+/// Whose artifact a path is, by its file name.
+pub fn task_of(path: &RelPath) -> Option<TaskId> {
+    TaskId::parse(path.file_name().split(['-', '.']).next()?)
 }
 
 /// Where an earlier artifact of the same day is kept.

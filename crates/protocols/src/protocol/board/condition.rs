@@ -34,6 +34,9 @@ pub(super) fn condition(board: &Board, now: Now) -> Condition {
     if let Some(effect) = board.index.busy_with() {
         return Condition::doing(effect);
     }
+    if let Some(held) = unchecked(board, now) {
+        return held;
+    }
     if let Some(reason) = outside(board, now) {
         return Condition::waits_for(reason);
     }
@@ -191,6 +194,21 @@ fn cannot_begin(board: &Board) -> Option<String> {
         Some(_) => None,
         None => Some("the checkout was not looked at yet".to_owned()),
     }
+}
+
+/// No other work can go on, and the first task that waits for the owner has no checks that it could be verified by (AG-16).
+fn unchecked(board: &Board, now: Now) -> Option<Condition> {
+    let is_away = away::reason(board).is_some();
+    if is_away || !board.index.ready.is_empty() || outside(board, now).is_none() {
+        return None;
+    }
+    let no_checks =
+        |known: &Known| known.told.as_ref().is_some_and(|told| told.rule.as_str() == "AG-16");
+    let mut asked = works(board).filter(|(.., work)| work.stage == Stage::Owner);
+    let (id, known, _) = asked.find(|(_, known, _)| no_checks(known))?;
+    let why = clip(&known.reason, 160);
+    let cause = format!("{id}: {why}; commit a profile with the commands that must pass");
+    Some(Condition::held(cause, format!("agency task request-changes {id} --reason TEXT")))
 }
 
 fn owners(board: &Board) -> impl Iterator<Item = String> {

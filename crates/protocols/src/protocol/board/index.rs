@@ -1,6 +1,7 @@
 //! Everything the board knows right now, kept up with each wake in the time that the change takes. Derived: journal and files
 //! rebuild it at any time. It decides nothing.
 
+mod artifacts;
 mod known;
 
 use super::manifest::{self, Manifest};
@@ -11,7 +12,7 @@ use super::task::{self, Priority, Task};
 use super::{Board, artifact, risks, state};
 use crate::model::{
     Checkout, Command, Decision, Digest, Effect, Fact, Failure, FileSeen, FileState, Key, Query,
-    Rejection, RelPath, RunEnd, RunEvent, RunId, TreeRef, Wake,
+    Rejection, RelPath, RunEnd, RunEvent, RunId, Shape, TreeRef, Wake,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -41,6 +42,12 @@ pub(super) struct Index {
     pub(super) people: BTreeMap<String, BTreeSet<TaskId>>,
     /// Task files that say DONE although the task is not (AG-11).
     pub(super) forged: BTreeSet<RelPath>,
+    /// Artifacts in the owner's tree that claim a verify of a task, without those whose bytes are committed (AG-11).
+    claims: BTreeMap<TaskId, BTreeMap<RelPath, Digest>>,
+    /// The task that each of them names.
+    claimed_for: BTreeMap<RelPath, TaskId>,
+    /// Those of them that are not as we wrote them, each with its task.
+    forged_artifacts: BTreeMap<RelPath, TaskId>,
     /// The reports of each task, by path.
     reports: BTreeMap<TaskId, BTreeMap<RelPath, Bytes>>,
     /// Documents whose judgement is not in memory yet.
@@ -167,6 +174,8 @@ impl Index {
             self.files.insert(path.clone(), file.state.clone());
         } else if path.as_str().starts_with(INBOX) {
             self.file_task(path, there);
+        } else if is_artifact(path) {
+            self.file_artifact(path, there.as_ref());
         } else if let Some(place) = DocumentPath::parse(path.as_str())
             && place.kind == DocumentKind::Report
         {
@@ -259,6 +268,7 @@ impl Index {
         for id in &tasks {
             self.refile(id);
             self.assess_task(id);
+            self.assess_artifacts(id);
         }
         for path in &papers {
             if let Some(place) = DocumentPath::parse(path.as_str()) {
@@ -271,6 +281,7 @@ impl Index {
 
     fn absorb_fact(&mut self, key: &Key, value: &Fact) {
         if let Some(Effect::Ask { query }) = self.in_flight.remove(key) {
+            self.note_committed(&query, value);
             self.answers.push((key.clone(), query, value.clone()));
         }
     }
@@ -281,6 +292,10 @@ impl Index {
             Some(Effect::Replace { path, bytes, .. } | Effect::Create { path, bytes, .. }) => {
                 Some((path, bytes))
             }
+            Some(Effect::Take { path, .. }) => {
+                self.forget_artifact(&path);
+                None
+            }
             Some(_) | None => None,
         };
         if let Some((path, bytes)) = written {
@@ -289,6 +304,8 @@ impl Index {
             if path.as_str().starts_with(INBOX) {
                 self.assumed.insert(path.clone());
                 self.file_task(&path, Some(Bytes { bytes, digest, odd: None }));
+            } else if is_artifact(&path) {
+                self.forget_artifact(&path);
             } else if let Some(place) = DocumentPath::parse(path.as_str())
                 && place.kind == DocumentKind::Report
             {
@@ -443,7 +460,18 @@ fn is_fixed(path: &str) -> bool {
 
 pub(super) const FIXED: [&str; 5] =
     [manifest::PATH, state::PATH, state::BOARD, risks::PATH, artifact::DECISIONS];
-pub(super) const TREES: [(&str, &str); 2] = [(".kodingx/inbox", ".md"), (".kodingx/outbox", ".md")];
+fn is_artifact(path: &RelPath) -> bool {
+    let below = path.as_str().strip_prefix(artifact::FOLDER);
+    below.is_some_and(|rest| rest.starts_with('/')) && path.as_str().ends_with(artifact::ENDING)
+}
+
+pub(super) const TREES: [(&str, &str); 3] =
+    [(".kodingx/inbox", ".md"), (".kodingx/outbox", ".md"), (artifact::FOLDER, artifact::ENDING)];
+
+/// How the content of a watched file is checked for being whole.
+pub(super) fn shape_of(ending: &str) -> Shape {
+    if ending.ends_with(".json") { Shape::Json } else { Shape::Frontmatter }
+}
 
 impl Board {
     pub(super) fn zone(&self) -> Zone {

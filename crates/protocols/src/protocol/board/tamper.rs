@@ -1,7 +1,8 @@
-//! AG-11, AG-15: only we write STATE.md's frontmatter and TASK_BOARD.md, and only we mark a task DONE. A foreign change is kept,
-//! repaired and told; text below the frontmatter is everyone's.
+//! AG-11, AG-15: only we write STATE.md's frontmatter and TASK_BOARD.md, only we mark a task DONE, and only we write verify artifacts.
+//! A foreign change is kept, repaired and told; text below the frontmatter is everyone's.
 
 use super::Board;
+use super::forged_artifact::{self, Forged};
 use super::state;
 use super::table::Status;
 use super::task;
@@ -16,7 +17,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) fn repair(board: &Board, now: Now) -> Option<Decision> {
     let memory = &board.index.memory;
-    let found = if board.is_away() { None } else { foreign(board).or_else(|| forged(board)) };
+    let found = match found(board) {
+        Ok(found) => found,
+        Err(ask) => return Some(*ask),
+    };
     match (found, memory.suspect) {
         (None, None) => None,
         (None, Some(_)) => {
@@ -32,6 +36,9 @@ pub(super) fn repair(board: &Board, now: Now) -> Option<Decision> {
         (Some(_), Some(_)) if deadline(board, now).is_some() => Some(Decision::default()),
         (Some(Found::State(found)), Some(_)) => Some(put_right(board, found)),
         (Some(Found::Done(path)), Some(_)) => Some(put_back(board, path)),
+        (Some(Found::Artifact(forged)), Some(_)) => {
+            Some(forged_artifact::put_right(board, &forged))
+        }
     }
 }
 
@@ -41,6 +48,18 @@ enum Found<'a> {
     State(String),
     /// A task's file says DONE, and the task is not.
     Done(&'a RelPath),
+    Artifact(Forged<'a>),
+}
+
+/// The first foreign write. `Err`: git is asked about it.
+fn found(board: &Board) -> Result<Option<Found<'_>>, Box<Decision>> {
+    if board.is_away() {
+        return Ok(None);
+    }
+    if let Some(found) = foreign(board).or_else(|| forged(board)) {
+        return Ok(Some(found));
+    }
+    Ok(forged_artifact::first(board)?.map(Found::Artifact))
 }
 
 fn forged(board: &Board) -> Option<Found<'_>> {
