@@ -27,7 +27,9 @@
     try {
       const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
       if (answer.status === 401) { location.reload(); return; }
-      if (answer.ok && !isWriting()) show(new DOMParser().parseFromString(await answer.text(), "text/html"));
+      const text = await answer.text();
+      // Asked last: the reader may have begun to write while the page was on its way.
+      if (answer.ok && !isWriting()) show(new DOMParser().parseFromString(text, "text/html"));
     } catch {
       // The daemon is away: the page stays as it was, and the connection tries again by itself.
     } finally {
