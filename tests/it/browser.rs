@@ -1,5 +1,5 @@
-//! The owner's pages in a real browser, at the size of a phone: Chromium driven over WebDriver, which is JSON over HTTP. Where
-//! Chromium or its driver is missing (`tests/browser/install`) the tests are listed as ignored; `AGENCY_TEST_BROWSER=1` lets them fail.
+//! The owner's pages in a real browser, at the size of a phone: Chromium driven over WebDriver, which is JSON over HTTP. They run
+//! with `AGENCY_TEST_BROWSER=1`, after `tests/browser/install`; else they are listed as ignored.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say so and stop")]
 
 #[path = "browser/driver.rs"]
@@ -10,21 +10,20 @@ mod page_link;
 #[expect(dead_code, reason = "shared with the tests of the whole, which use more of it")]
 mod stage;
 
-use driver::{Browser, PHONE, is_here};
+use driver::{Browser, PHONE};
 use libtest_mimic::{Arguments, Trial};
 use page_link::{link, listening};
 use serde_json::json;
 use stage::{HONEST, Stage};
 
 fn main() {
-    let is_wanted = is_here() || std::env::var_os("AGENCY_TEST_BROWSER").is_some();
+    let is_wanted = std::env::var_os("AGENCY_TEST_BROWSER").is_some();
     let trial = |name: &str, test: fn()| {
         let run = move || {
             test();
             Ok(())
         };
-        let kind =
-            if is_wanted { "" } else { "no chromium with chromedriver: tests/browser/install" };
+        let kind = if is_wanted { "" } else { "AGENCY_TEST_BROWSER is not set" };
         Trial::test(format!("browser::{name}"), run).with_ignored_flag(!is_wanted).with_kind(kind)
     };
     let trials = vec![

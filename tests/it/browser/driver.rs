@@ -35,11 +35,6 @@ fn chromium() -> Option<PathBuf> {
     find(&["chromium", "chromium-browser", "google-chrome"])
 }
 
-/// Whether this machine has a browser for tests.
-pub(super) fn is_here() -> bool {
-    chromium().is_some() && find(&["chromedriver"]).is_some()
-}
-
 impl Browser {
     pub(super) fn start((width, height): (u32, u32)) -> Self {
         let chromium = chromium().expect("chromium is in PATH");
