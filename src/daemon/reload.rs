@@ -126,9 +126,15 @@ impl Source {
 
     fn reload(&self, settings: &watch::Sender<Settings>) {
         let Some(path) = &self.path else { return };
+        let read = || std::fs::read_to_string(path).unwrap_or_default();
+        let text = read();
         let result = Config::load(path, &self.env);
+        if read() != text {
+            // It changed meanwhile, so these settings may not be those of this text. The next look sees a new stamp.
+            return;
+        }
         settings.send_if_modified(|current| match result {
-            Ok(config) => self.take_over(path, config, current),
+            Ok(config) => self.take_over(path, &text, config, current),
             Err(error) => {
                 let problem = format!("the new configuration is not used: {}", chain(&error));
                 tracing::error!(%problem, "the last good configuration stays in force");
@@ -140,32 +146,31 @@ impl Source {
     }
 
     /// True when what is in force, or what is said of it, changed.
-    fn take_over(&self, path: &Path, config: Config, current: &mut Settings) -> bool {
+    fn take_over(&self, path: &Path, text: &str, config: Config, current: &mut Settings) -> bool {
         let Some(file) = &self.file else { return self.put_in_force(config, current) };
-        let text = std::fs::read_to_string(path).unwrap_or_default();
         let accepted = file.accepted().unwrap_or_default();
         let parts = loosened(&current.config, &config);
         let by_run = current.capacity.was_alive_since(changed_at(path)) || file.is_waiting();
         if text != accepted && !parts.is_empty() && by_run {
-            if let Err(error) = file.wait(&text) {
+            if let Err(error) = file.wait(text) {
                 tracing::error!(%error, "a waiting configuration cannot be marked");
             }
             tracing::warn!(?parts, "the configuration was changed while a run was alive; it waits");
-            self.home.raise(&waiting(path, &parts, &text, difference(&accepted, &text)));
+            self.home.raise(&waiting(path, &parts, text, difference(&accepted, text)));
             let changed = current.problem.as_deref() != Some(WAITS);
             current.problem = Some(WAITS.to_owned());
             return changed;
         }
         self.home.settle(&cause(path));
         if text != accepted {
-            let lines = difference(&accepted, &text);
+            let lines = difference(&accepted, text);
             tracing::info!(?lines, "the configuration was changed");
             if by_run {
                 // Its channels are the old ones: another one would loosen something.
-                self.home.raise(&changed_by_run(path, &text, lines));
+                self.home.raise(&changed_by_run(path, text, lines));
             }
         }
-        if let Err(error) = file.accept(&text) {
+        if let Err(error) = file.accept(text) {
             tracing::warn!(%error, "the accepted configuration cannot be kept");
         }
         self.put_in_force(config, current)
